@@ -81,10 +81,13 @@ def _kafka() -> dict[str, Any]:
                 "SASL mechanism", ["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER", "GSSAPI"], None
             ),
             "ssl.ca.location": _text(
-                "CA certificates", "File of the authorities that the brokers' certificates come from."
+                "CA certificates",
+                "Path, on the workers, of a PEM file with the authorities that the brokers' certificates come from.",
             ),
-            "ssl.certificate.location": _text("Client certificate", "A PEM file, for mutual TLS."),
-            "ssl.key.location": _text("Client key", "A PEM file."),
+            "ssl.certificate.location": _text(
+                "Client certificate", "Path of a PEM file on the workers, for mutual TLS."
+            ),
+            "ssl.key.location": _text("Client key", "Path of a PEM file on the workers; never the key itself."),
             "ssl.key.password": {
                 "label": "Client key's password",
                 "schema": {"type": ["string", "null"], "format": "password"},

@@ -8,6 +8,7 @@ from tidegate.model.errors import WrongDefinitionError
 from tidegate.ports import Connection
 from tidegate.security import names
 from tidegate.security.sasl import sasl
+from tidegate.security.stores import refuse_text
 from tidegate.security.tls import tls
 
 log = logging.getLogger(__name__)
@@ -32,8 +33,9 @@ def kafka_client(connection: Connection) -> dict[str, str]:
 
 def _client(connection: Connection) -> dict[str, str]:
     extra = _texts(connection.extra)
-    for name in extra:
+    for name, value in extra.items():
         _refuse(name)
+        refuse_text(name, value)
     left = sorted(extra.keys() & names.LEFT)
     if left:
         log.info("connection %s: %s: not taken from a connection", connection.id, ", ".join(left))

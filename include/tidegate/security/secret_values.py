@@ -19,7 +19,8 @@ _SHORTEST_LINE = 20
 def secret_values(connection: Connection) -> frozenset[str]:
     """The password, what the extra holds under the name of a secret, and what a client makes of it.
 
-    Of keys each long line as well, as logs break them up. Nothing is read from files, and a connection that no
+    A private key in PEM is one under any name, as it may have got into the wrong field. Of keys each long line counts
+    as well, as logs break them up. Nothing is read from files, and a connection that no
     client can be made of has its secrets, too.
     """
     return frozenset(value for value in _values(connection) if value)
@@ -29,14 +30,18 @@ def _values(connection: Connection) -> Iterator[str]:
     if connection.password:
         yield connection.password
     for name, value in connection.extra.items():
-        if not _SECRET.search(name) or value is None:
+        text = "" if value is None else str(value)
+        if not _SECRET.search(name) and not _is_private_key(text):
             continue
-        text = str(value)
         yield text
         if name.endswith("jaas.config"):
             yield from _of_jaas(text)
         elif "-----BEGIN" in text:
             yield from _of_pem(text)
+
+
+def _is_private_key(text: str) -> bool:
+    return "-----BEGIN" in text and "PRIVATE KEY" in text
 
 
 def _of_jaas(text: str) -> Iterator[str]:

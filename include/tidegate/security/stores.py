@@ -1,6 +1,7 @@
 """Files that hold certificates and keys: PEM, PKCS#12, and Java's own JKS, which only Java reads."""
 
 import re
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -16,6 +17,26 @@ _JAVAS_OWN = (b"\xfe\xed\xfe\xed", b"\xce\xce\xce\xce")  # how JKS and JCEKS beg
 _DER_SEQUENCE = b"\x30"
 _BLOCK = re.compile(r"-----BEGIN ([A-Z0-9 ]+)-----(.*?)-----END \1-----", re.DOTALL)
 _COLUMNS = 64
+_TEXTS: Mapping[str, str] = {
+    "ssl.ca.location": "ssl.ca.pem",
+    "ssl.certificate.location": "ssl.certificate.pem",
+    "ssl.key.location": "ssl.key.pem",
+    "ssl.truststore.location": "ssl.truststore.certificates",
+    "ssl.keystore.location": "ssl.keystore.key and ssl.keystore.certificate.chain",
+    "https.ca.location": "https.ca.pem",
+    "sasl.oauthbearer.assertion.private.key.file": "sasl.oauthbearer.assertion.private.key.pem",
+}
+
+
+def refuse_text(name: str, value: str) -> None:
+    """Raise WrongDefinitionError, quoting nothing, where a path is expected and a key or certificate was pasted."""
+    if not name.endswith((".location", ".file")):
+        return
+    if "-----BEGIN" in value or "\n" in value or "\r" in value:
+        raise WrongDefinitionError(
+            f"{name} holds the text of a key or certificate where the path of a file was meant: put it into "
+            f"{_TEXTS.get(name, 'a file, and its path here')}"
+        )
 
 
 def kind_of(name: str, location: str, given: str | None = None) -> Kind:

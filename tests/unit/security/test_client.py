@@ -16,6 +16,7 @@ from tidegate.model.errors import WrongDefinitionError
 from tidegate.ports import Connection
 from tidegate.security import names
 from tidegate.security.client import kafka_client
+from tidegate_local.certificates import Authority
 
 SECRET = "hush-hush"
 BROKERS = {"bootstrap.servers": "b1:9092,b2:9092"}
@@ -106,6 +107,32 @@ def test_what_a_client_cannot_take_is_named_with_its_connection_and_no_secret(ex
     with pytest.raises(WrongDefinitionError, match=rf"^connection k: .*{said}") as caught:
         kafka_client(kafka(extra))
     assert SECRET not in str(caught.value)
+
+
+PLACES = sorted(name for name in names.TLS | names.SASL if name.endswith((".location", ".file")))
+INSTEAD = {
+    "ssl.key.location": "ssl.key.pem",
+    "ssl.certificate.location": "ssl.certificate.pem",
+    "ssl.ca.location": "ssl.ca.pem",
+    "ssl.keystore.location": "ssl.keystore.key and ssl.keystore.certificate.chain",
+    "ssl.truststore.location": "ssl.truststore.certificates",
+    "https.ca.location": "https.ca.pem",
+    "sasl.oauthbearer.assertion.private.key.file": "sasl.oauthbearer.assertion.private.key.pem",
+}
+
+
+@pytest.mark.parametrize("name", PLACES)
+def test_a_key_that_was_pasted_where_a_file_is_expected_is_refused_and_not_quoted(name: str) -> None:
+    key = Authority.new("root").identity.key_pem()
+    lines = [line for line in key.splitlines() if not line.startswith("-----")]
+    instead = INSTEAD.get(name, "a file, and its path here")
+    said = f"^connection k: {name} holds the text of a key or certificate where .* was meant: put it into {instead}$"
+    for pasted in (key, key.replace("\n", "\\n"), key.replace("\n", " "), "\n".join(lines)):
+        extra = {**BROKERS, "security.protocol": "SASL_SSL", "sasl.mechanism": "GSSAPI", name: pasted}
+        with pytest.raises(WrongDefinitionError, match=said) as caught:
+            kafka_client(kafka(extra))
+        assert not any(line in str(caught.value) for line in lines)
+        assert caught.value.__suppress_context__
 
 
 def librdkafkas_names() -> set[str]:

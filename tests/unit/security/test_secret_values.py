@@ -64,9 +64,19 @@ def test_a_jaas_text_that_cannot_be_read_has_its_password_too(broken: str) -> No
     assert SECRET in {value.rstrip("'\"") for value in of({"sasl.jaas.config": broken})}
 
 
-@pytest.mark.parametrize("name", ["ssl.keystore.key", "ssl.key.pem", "sasl.oauthbearer.assertion.private.key.pem"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("ssl.keystore.key", "ssl.key.pem", "sasl.oauthbearer.assertion.private.key.pem"),
+        *("ssl.key.location", "ssl.keystore.location", "ssl.kee"),
+    ],
+)
 def test_every_line_of_a_key_is_one(name: str) -> None:
     key = Authority.new("root").identity.key_pem()
     body = key.splitlines()[1:-1]
     assert {key, *(line for line in body if len(line) >= 20)} <= of({name: key.replace("\n", "\\n")})
     assert {key, *(line for line in body if len(line) >= 20)} <= of({name: key.replace("\n", " ")})
+
+
+def test_a_certificate_is_none() -> None:
+    assert of({"ssl.ca.pem": Authority.new("root").pem}) == frozenset()
