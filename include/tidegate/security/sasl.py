@@ -53,9 +53,9 @@ def _under_one_name(given: Mapping[str, str]) -> dict[str, str]:
 
 
 def _mechanism(client: dict[str, str]) -> str:
+    if any(name.startswith("sasl.kerberos.") for name in client):
+        client.setdefault("sasl.mechanism", "GSSAPI")  # as Java's and librdkafka's default is
     given = client.get("sasl.mechanism")
-    if given is None and any(name.startswith("sasl.kerberos.") for name in client):
-        return "GSSAPI"  # as Java's and librdkafka's default is
     if given is None:
         raise WrongDefinitionError(f"sasl.mechanism is missing: it must be one of {', '.join(MECHANISMS)}")
     if given not in MECHANISMS:

@@ -84,6 +84,12 @@ def test_a_password_that_travels_unencrypted_is_warned_of(caplog: pytest.LogCapt
     assert caplog.messages == ["connection k sends its password unencrypted: take SASL_SSL"]
 
 
+@pytest.mark.parametrize(("protocol", "more"), [("SASL_PLAINTEXT", {}), ("SASL_SSL", HTTPS)])
+def test_kerberos_is_the_mechanism_where_only_its_service_is_named(protocol: str, more: dict[str, str]) -> None:
+    extra = {**BROKERS, "security.protocol": protocol, "sasl.kerberos.service.name": "kafka"}
+    assert kafka_client(kafka(extra)) == {**extra, **more, "sasl.mechanism": "GSSAPI"}
+
+
 @pytest.mark.parametrize(
     ("extra", "said"),
     [

@@ -73,6 +73,14 @@ def test_who_it_is_travels_as_text_too(kind: str, me: Identity, tmp_path: Path) 
     [
         ({**SASL, "sasl.mechanism": "GSSAPI"}, "sasl.mechanism GSSAPI needs tickets or tokens on every machine"),
         (
+            {**BROKER, "security.protocol": "SASL_SSL", "sasl.kerberos.service.name": "kafka"},
+            "sasl.mechanism GSSAPI needs tickets or tokens",
+        ),
+        (
+            {**BROKER, "security.protocol": "SASL_PLAINTEXT", "sasl.kerberos.service.name": "kafka"},
+            "sasl.mechanism GSSAPI needs tickets or tokens",
+        ),
+        (
             {
                 **SASL,
                 "sasl.mechanism": "OAUTHBEARER",

@@ -34,7 +34,7 @@ CLIENT = {"sasl.oauthbearer.client.id": "me", "sasl.oauthbearer.client.secret": 
         ),
         (
             {"sasl.kerberos.principal": "me@REALM"},
-            {"sasl.kerberos.principal": "me@REALM"},
+            {"sasl.kerberos.principal": "me@REALM", "sasl.mechanism": "GSSAPI"},
         ),
         ({**OIDC, **CLIENT, "sasl.oauthbearer.scope": "s"}, {**OIDC, **CLIENT, "sasl.oauthbearer.scope": "s"}),
         (
