@@ -4,6 +4,7 @@ from collections.abc import Mapping
 
 from tidegate.config.nearest import nearest
 from tidegate.model.errors import WrongDefinitionError
+from tidegate.security.https import https, machines_authorities
 from tidegate.security.jaas import LoginModule, parse
 
 _BY_PASSWORD = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
@@ -30,7 +31,7 @@ def sasl(given: Mapping[str, str], login: str | None, password: str | None) -> d
 
     Raises WrongDefinitionError, naming the property and no secret, for what the client can't do.
     """
-    client = _under_one_name(given)
+    client = https(_under_one_name(given))
     mechanism = _mechanism(client)
     jaas = client.pop("sasl.jaas.config", None)
     if mechanism in _BY_PASSWORD:
@@ -38,7 +39,7 @@ def sasl(given: Mapping[str, str], login: str | None, password: str | None) -> d
     if jaas is not None:
         raise _other_module(parse(jaas), mechanism)
     if mechanism == "OAUTHBEARER":
-        return client | _oauthbearer(client, login, password)
+        return client | _oauthbearer(client, login, password) | machines_authorities(client)
     return client
 
 

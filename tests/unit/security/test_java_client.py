@@ -89,6 +89,8 @@ def test_who_it_is_travels_as_text_too(kind: str, me: Identity, tmp_path: Path) 
             },
             "sasl.mechanism OAUTHBEARER needs tickets or tokens",
         ),
+        ({**SASL, "https.ca.pem": "-----BEGIN"}, "https.ca.pem has no counterpart in Java"),
+        ({**SASL, "https.ca.location": "{folder}"}, "https.ca.location has no counterpart in Java"),
         ({**TLS, "ssl.curves.list": "X25519"}, "ssl.curves.list has no counterpart in Java"),
         ({**TLS, "ssl.cipher.suites": "ECDHE-RSA-AES256-GCM-SHA384"}, "is OpenSSL's name: write IANA's"),
         ({**TLS, "ssl.ca.location": "{folder}"}, "is a folder: name a file"),

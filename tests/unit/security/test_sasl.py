@@ -13,7 +13,7 @@ USER = {"sasl.username": "me", "sasl.password": SECRET}
 OIDC = {
     "sasl.mechanism": "OAUTHBEARER",
     "sasl.oauthbearer.method": "oidc",
-    "sasl.oauthbearer.token.endpoint.url": "https://idp/token",
+    "sasl.oauthbearer.token.endpoint.url": "http://idp/token",
 }
 CLIENT = {"sasl.oauthbearer.client.id": "me", "sasl.oauthbearer.client.secret": SECRET}
 
