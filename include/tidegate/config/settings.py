@@ -52,6 +52,8 @@ _SECRET_IN_QUERY = re.compile(
 _SECRET_IN_ADDRESS = re.compile(r"(://[^/?#@:]*:).*@")  # a password may hold any character: rather hide too much
 _PASSWORD_OF_A_PLACE = re.compile(r"://[^/@:]*:(?![0-9]+(?:/|$)).*@")  # not `hdfs://name:8020/a@b`
 _WITH_FOLDERS: Final = ("file", "hdfs", "viewfs")
+_NO_ROLE = re.compile(r"""[;"]|^'|'$""")
+_NO_USER = re.compile(rf"{_NO_ROLE.pattern}|\s")
 _LANDING = re.compile(r"(file|hdfs|viewfs|gs|gcs|abfss?)://.*[^/].*|s3[an]?://([^:/]+@)?[^:@/]+(/.*)?", re.DOTALL)
 
 
@@ -103,8 +105,8 @@ class Settings:
             ledger=_ledger_url(home, read["ledger"]),
             landing=_landing_uri(home, read["landing"]),
             logs=_logs(home, read["logs"]),
-            operators=listed(read["operators"].value),
-            operator_roles=listed(read["operator_roles"].value),
+            operators=_named(read["operators"], _NO_USER),
+            operator_roles=_named(read["operator_roles"], _NO_ROLE),
             job_environment=listed(read["job_environment"].value),
             http_allowed=read["http_allowed"].value,
             umask=_umask(read["umask"]),
@@ -277,6 +279,25 @@ def has_password(uri: str) -> bool:
 def listed(text: str | None) -> tuple[str, ...]:
     """The names between commas, each once, in their order."""
     return tuple(dict.fromkeys(name for each in (text or "").split(",") if (name := each.strip())))
+
+
+def _named(given: Given, wrong: re.Pattern[str]) -> tuple[str, ...]:
+    """The users or roles between commas; none where nothing is set, which leaves it to Airflow.
+
+    What is set and names nobody would open what it was to close.
+    """
+    names = listed(given.value)
+    if given.value and not names:
+        raise WrongDefinitionError(
+            f"{given.origin} names nobody: write names separated by commas, or leave it unset: then whoever "
+            "Airflow lets may decide"
+        )
+    for name in names:
+        if wrong.search(name):
+            raise WrongDefinitionError(
+                f"{given.origin} has {name}, which is no name: write names separated by commas, without quotes"
+            )
+    return names
 
 
 def umask(environ: Mapping[str, str]) -> int:
