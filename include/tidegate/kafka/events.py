@@ -47,39 +47,65 @@ TOPIC_FORBIDDEN: Final = frozenset({KafkaError.TOPIC_AUTHORIZATION_FAILED, Kafka
 _WHEN = re.compile(r" \(after \d+ms in state \w+(, [^)]*)?\)")  # of use to who knows the client's own code
 _ALERT = re.compile(r"SSL alert number \d+")  # what the broker's end of TLS says of the client's
 _UNVERIFIED = "certificate verify failed"
+_UNFETCHED = "Failed to acquire SASL OAUTHBEARER token"
 
 
 class ClientErrors:
     """Collects what the client reports of brokers and connections; its `on_error` is the client's error_cb.
 
-    `client` is the client's configuration, for the group and for what it trusts.
+    `client` is the client's configuration, for the group and for what it trusts. Whoever asks or reads says when it was
+    `answered`.
     """
 
     def __init__(self, client: Mapping[str, Scalar]) -> None:
         self._client = client
         self._refusal: str | None = None
+        self._no_token: str | None = None
+        self._last: str | None = None
+        self._has_answered = False
         self._heard: set[str] = set()
-        self.last: str | None = None
 
     def on_error(self, error: KafkaError) -> None:
         """Note a report, and log the first of each kind; nothing may be raised here, on the client's behalf."""
-        self.last = _WHEN.sub("", f"{error.name()}: {error.str()}")
-        if error.code() in _REFUSED or error.fatal() or _ALERT.search(self.last):
-            self._refusal = self.last
+        said = _WHEN.sub("", f"{error.name()}: {error.str()}")
+        if _UNFETCHED in said:
+            self._no_token = said
+        else:
+            self._last = said
+            if error.code() in _REFUSED or error.fatal() or _ALERT.search(said):
+                self._refusal = said
         if error.name() not in self._heard:
             self._heard.add(error.name())
-            log.warning("the client reports %s", self.last)
+            log.warning("the client reports %s", said)
+
+    def answered(self) -> None:
+        """Forget what was reported: the broker has answered since, so that no later trouble is put down to it."""
+        self._refusal = self._no_token = self._last = None
+        self._has_answered = True
+
+    @property
+    def last(self) -> str | None:
+        """What was reported last, and why there is no token; None if nothing was since the broker answered."""
+        no_token = "; ".join(_without_token(self._no_token)) if self._no_token else None
+        return "; ".join(each for each in (no_token, self._last) if each) or None
 
     def check(self) -> None:
-        """Raise UnavailableError, with the reason, once broker and client have refused each other."""
-        if self._refusal:
+        """Raise UnavailableError, with the reason, once broker and client have refused each other.
+
+        A token that can't be had is such a reason until the first answer. After that the client asks for each one long
+        before the older one expires, and again every ten seconds: that may pass.
+        """
+        reason = self._refusal or (None if self._has_answered else self._no_token)
+        if reason:
             group = self._client.get("group.id")
             where = location(group=str(group)) if group else ""
-            fact, remedy = self._explained(self._refusal)
+            fact, remedy = self._explained(reason)
             raise UnavailableError(message(fact, where, remedy))
 
     def _explained(self, refusal: str) -> tuple[str, str]:
         """What a refusal means, and what helps."""
+        if _UNFETCHED in refusal:
+            return _without_token(refusal)
         if _UNVERIFIED in refusal:
             why = why_unverified(refusal, self._client)
             helps = (
@@ -92,10 +118,20 @@ class ClientErrors:
                 f"the broker refuses the client's certificate, or that it has none: {refusal}",
                 "look at the connection's ssl.keystore.location, and at what the broker trusts",
             )
+        by_token = self._client.get("sasl.mechanism") == "OAUTHBEARER"
         return (
             f"the broker refuses the client: {refusal}",
-            "look at the connection's user, password, sasl.mechanism and security.protocol",
+            "look at the connection's sasl.oauthbearer properties, at the token endpoint, and at what the broker takes"
+            if by_token
+            else "look at the connection's user, password, sasl.mechanism and security.protocol",
         )
+
+
+def _without_token(said: str) -> tuple[str, str]:
+    return (
+        f"the token endpoint doesn't give a token: {said}",
+        "look at the connection's sasl.oauthbearer.token.endpoint.url, client id and secret, and https.ca.location",
+    )
 
 
 def judge(event: Message, consumer: Consumer, position: int) -> TidegateError | None:

@@ -206,6 +206,7 @@ class Group:
                     self._look_for_rights(deadline)
                     seconds *= 2
             else:
+                self._client_errors.answered()
                 return answers
             time.sleep(_PAUSE_SECONDS)
 
@@ -249,6 +250,7 @@ class Group:
         except KafkaException as error:
             reason: KafkaError = error.args[0]
             if reason.code() == _GROUP_ID_NOT_FOUND:
+                self._client_errors.answered()
                 return ()
             admin.poll(0)  # lets the client report what is wrong
             passing = reason.code() in PASSING or reason.code() < 0  # below 0: the client's own, nothing was answered
@@ -256,6 +258,7 @@ class Group:
                 self._client_errors.check()  # nobody who was refused is answered later
                 return None
             raise self._unanswered("the group's members", reason) from None
+        self._client_errors.answered()
         return tuple(f"client {m.client_id} at {m.host} (member {m.member_id})" for m in members)
 
     def _unanswered(self, what: str, reason: KafkaError) -> TidegateError:

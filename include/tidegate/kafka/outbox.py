@@ -44,7 +44,7 @@ class KafkaOutbox:
             self._producer = create_client(Producer, configuration)
         targets = Targets(self._client, self._where, deadline)
         try:
-            return RecordSender(self._producer, targets, deadline).send(records)
+            sent = RecordSender(self._producer, targets, deadline).send(records)
         except BaseException as error:
             self._producer.purge()
             self.close()  # a client that failed to deliver may refuse to go on
@@ -52,6 +52,8 @@ class KafkaOutbox:
                 outcome = "some of the records may be there"
                 raise error.to_error(self._where, outcome, self._client_errors) from None
             raise
+        self._client_errors.answered()
+        return sent
 
     def close(self) -> None:
         """Disconnect; given up after 30 seconds, with a warning."""

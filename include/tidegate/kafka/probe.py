@@ -128,13 +128,16 @@ class ClusterProbe:
             configuration = {**self._client, "error_cb": self._client_errors.on_error}
             with closing_client(create_client(AdminClient, configuration), f"the client that asked to {what}") as admin:
                 try:
-                    return question(admin, max(0.01, min(seconds, deadline - time.monotonic())))
+                    answer = question(admin, max(0.01, min(seconds, deadline - time.monotonic())))
                 except KafkaException as error:
                     reason: KafkaError = error.args[0]
                     if reason.code() > 0 and reason.code() not in PASSING:
                         return reason
                     admin.poll(0)  # serves the callback that fills the client_errors
                     self._client_errors.check()
+                else:
+                    self._client_errors.answered()
+                    return answer
             if time.monotonic() + _PAUSE_SECONDS >= deadline:
                 said = self._client_errors.last or reason.str()
                 raise BrokerUnavailableError(

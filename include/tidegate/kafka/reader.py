@@ -89,6 +89,7 @@ class RangeReader:
         return chunk
 
     def _chunk(self, messages: list[Message], stamped: columns.Stamps) -> pa.RecordBatch | None:
+        self._client_errors.answered()
         topics = self._progress.topic_indexes(messages)
         partitions = columns.partitions(messages)
         offsets = columns.offsets(messages)
@@ -105,6 +106,7 @@ class RangeReader:
     def _note(self, event: Message) -> None:
         at = TopicPartition(event.topic(), event.partition())
         if event.error().code() == END_OF_PARTITION:
+            self._client_errors.answered()
             self._progress.reached(at, event.offset())
         elif at in self._reading and (error := judge(event, self._consumer, self._progress.position(at))):
             raise error

@@ -182,7 +182,7 @@ class KafkaSource:
         slice_seconds = _FIRST_SLICE_SECONDS
         while True:
             try:
-                return question(max(0.001, min(slice_seconds, deadline - time.monotonic())))
+                answer = question(max(0.001, min(slice_seconds, deadline - time.monotonic())))
             except KafkaException as error:
                 self._questions.poll(0)  # serves the callback that fills the client_errors
                 self._client_errors.check()
@@ -194,6 +194,9 @@ class KafkaSource:
                     ) from error
                 time.sleep(min(_PAUSE_SECONDS, left))
                 slice_seconds = min(2 * slice_seconds, _LONGEST_SLICE_SECONDS)
+            else:
+                self._client_errors.answered()
+                return answer
 
 
 def _consumer(client: Mapping[str, Scalar], client_errors: ClientErrors) -> Consumer:

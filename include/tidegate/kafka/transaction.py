@@ -90,6 +90,7 @@ class TransactionalFence:
         for _ in range(2):
             self._producer.list_topics(_ANY_TOPIC, max(_SHORTEST_SECONDS, deadline - time.monotonic()))
         _until(deadline, self._producer.init_transactions)
+        self._client_errors.answered()
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None

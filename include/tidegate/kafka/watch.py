@@ -63,6 +63,7 @@ class WatchClient:
                     found = self._admin.list_topics(timeout=_SECONDS).topics
                 except KafkaException as error:
                     raise self._unanswered("the topics", error) from None
+                self._note_answer()
                 self._exist = {name: frozenset(each.partitions) for name, each in found.items()}
                 self._listed = time.monotonic()
             exist = self._exist
@@ -76,6 +77,7 @@ class WatchClient:
             answers = next(iter(asked.values())).result().topic_partitions
         except KafkaException as error:
             raise self._unanswered(f"the committed offsets of group {group}", error) from None
+        self._note_answer()
         return {TopicPartition(p.topic, p.partition): p.offset for p in answers if p.error is None and p.offset >= 0}
 
     def close(self) -> None:
@@ -89,9 +91,11 @@ class WatchClient:
         request = {KafkaPartition(*tp): spec for tp, spec in asked.items()}
         try:
             answers = self._admin.list_offsets(request, isolation_level=_ISOLATION[isolation], request_timeout=_SECONDS)
-            return self._answered(answers)
+            found = self._answered(answers)
         except KafkaException as error:
             raise self._unanswered("the ends of partitions", error) from None
+        self._note_answer()
+        return found
 
     def _answered(self, answers: Mapping[KafkaPartition, Any]) -> dict[TopicPartition, int]:
         found: dict[TopicPartition, int] = {}
@@ -104,6 +108,11 @@ class WatchClient:
         if error is not None and not found and error.args[0].code() != KafkaError.UNKNOWN_TOPIC_OR_PART:
             raise error
         return found
+
+    def _note_answer(self) -> None:
+        """Nothing from before it is told later, not even what the client has kept until it is polled."""
+        self._admin.poll(0)
+        self._client_errors.answered()
 
     def _unanswered(self, what: str, error: KafkaException) -> BrokerUnavailableError:
         """Raises UnavailableError, with the reason, where the client was refused."""
