@@ -1,4 +1,4 @@
-"""A failure strategy of another package, as docs/strategies.md has it: built, installed and named in a definition."""
+"""A failure strategy of another package, as decision 32 has it: built, installed and named in a definition."""
 
 import json
 import subprocess
