@@ -7,8 +7,9 @@ from typing import Any, Protocol
 import pytest
 from http_registry import HttpRegistry, http_registry
 
-from tidegate.kafka import schema_registry
-from tidegate.kafka.schema_registry import ConfluentRegistry, client_settings
+from tidegate.kafka import registry_connection, schema_registry
+from tidegate.kafka.registry_connection import client_settings
+from tidegate.kafka.schema_registry import ConfluentRegistry
 from tidegate.model.errors import UnavailableError, WrongDefinitionError
 from tidegate.ports import Connection, Reference, SchemaRegistry, SchemaType
 from tidegate.testing.connections import MemoryConnections
@@ -27,6 +28,14 @@ def connection(**values: Any) -> Connection:
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     """Retries without the waits between them."""
     monkeypatch.setattr(schema_registry, "_RETRIES", {"max.retries": 1, "retries.wait.ms": 1, "retries.max.wait.ms": 1})
+
+
+def bearer(token: str) -> dict[str, str]:
+    return {
+        "bearer.auth.credentials.source": "STATIC_TOKEN",
+        "bearer.auth.token": token,
+        "bearer.auth.logical.cluster": "lsrc-1",
+    }
 
 
 class Place(Protocol):
@@ -199,6 +208,21 @@ def test_host_port_and_schema_make_the_address(values: dict[str, Any], url: str)
 @pytest.mark.parametrize(
     ("values", "told"),
     [
+        ({"host": "ann:s3cret/B@registry"}, "its host must be a name"),
+        ({"host": "https://ann:s3cret/B@registry"}, "its host must be a name"),
+        ({"host": "ann:1/s3cret@registry"}, "its host must be a name"),
+        ({"host": "http://[s3cret"}, "its host must be a name"),
+        ({"extra": {"proxy": "http://user:s3cret/x@proxy:3128"}}, "its proxy must be http://host:port .* %2F for /"),
+        ({"extra": {"proxy": "http://user:1/s3cret@proxy:3128"}}, "its proxy must be http://host:port"),
+        ({"extra": {"proxy": "socks5://user:s3cret@proxy:1080"}}, "its proxy must be .*SOCKS, aren't taken"),
+        ({"extra": {"proxy": "proxy:3128"}}, "its proxy must be http://host:port"),
+        ({"login": "ann", "password": "s3cret\n"}, "its password ends with a line break: write it without"),
+        ({"login": "ann\r\n", "password": "s3cret"}, "its login ends with a line break"),
+        ({"login": "ann", "password": "s3c\0ret"}, "its password has a line break or a NUL within"),
+        ({"extra": bearer("s3cret\n")}, "its bearer.auth.token ends with a line break"),
+        ({"extra": bearer("s3cret\nX-A: b")}, "its bearer.auth.token has a line break or a NUL within"),
+        ({"extra": bearer("s3cret ")}, "its bearer.auth.token has a blank at an end, or a character"),
+        ({"extra": bearer("s3cret€")}, "its bearer.auth.token has a blank at an end, or a character"),
         ({"type": "kafka"}, "has type kafka"),
         ({"host": None}, "has no host"),
         ({"host": "https://ann:s3cret@registry"}, "its host must be a name"),
@@ -219,3 +243,21 @@ def test_properties_that_make_no_client_are_told_without_their_values() -> None:
     with pytest.raises(WrongDefinitionError, match="make no client") as raised:
         registry.schema(1, "AVRO")
     assert "s3cret" not in str(raised.value)
+
+
+def test_a_client_that_quotes_what_it_cant_send_isnt_quoted(
+    server: HttpRegistry, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(registry_connection, "_check_texts", lambda *_: None)
+    with pytest.raises(UnavailableError, match=r"\(LocalProtocolError\)") as raised:
+        confluent(server, extra=bearer("s3cret\n")).schema(1, "AVRO")
+    assert "s3cret" not in str(raised.value)
+
+
+def test_a_client_that_cant_take_a_proxy_is_told_without_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(registry_connection, "_check_proxy", lambda *_: None)
+    for proxy in ("http://user:s3cret/x@proxy:3128", "socks5://user:s3cret@proxy:1080"):
+        registry = ConfluentRegistry(MemoryConnections(connection(extra={"proxy": proxy})), "registry")
+        with pytest.raises(WrongDefinitionError, match="make no client") as raised:
+            registry.schema(1, "AVRO")
+        assert "s3cret" not in str(raised.value)

@@ -54,6 +54,11 @@ def test_a_catalog_is_opened_once(tmp_path: Path) -> None:
         ({"type": "sql"}, "URI missing"),
         ({"uri": f"ftp://me:{SECRET}@host"}, r"from the uri: ftp://\*\*\*@host"),
         ({"uri": f"postgresql://me:{SECRET}@host:none/db"}, "its uri can't be parsed: write postgresql"),
+        (
+            {"uri": f"postgresql+psycopg2://me:Sup3r@{SECRET}@db/cat"},
+            "an @ in its password .*: write %40 for @, .* or login and password into their own fields",
+        ),
+        ({"uri": f"postgresql+psycopg2://me:Sup3r@db/{SECRET}@db/cat"}, "an @ in its password"),
         ({"uri": f"postgresql+nodriver://me:{SECRET}@host/db"}, "nodriver"),
         (
             {"uri": "sqlite://", "warehouse": "s3://store@lake/wh", "s3.secret-access-key": SECRET},
@@ -73,6 +78,13 @@ def test_a_catalog_that_does_not_answer_is_unavailable() -> None:
     for uri in (f"postgresql+psycopg2://127.0.0.1:{free_port()}/db", f"http://me:{SECRET}@127.0.0.1:{free_port()}"):
         with pytest.raises(UnavailableError, match=r"can't be reached \(connection ice\)") as raised:
             open_catalog(connection(uri=uri, login="me", password=SECRET))
+        no_secret_in(raised.value)
+
+
+def test_a_password_with_an_at_is_not_shown_of_a_rest_catalog_either() -> None:
+    for uri in (f"http://me:pa@{SECRET}@127.0.0.1:{free_port()}", f"ftp://me:pa@{SECRET}@host"):
+        with pytest.raises((UnavailableError, WrongDefinitionError)) as raised:
+            open_catalog(connection(uri=uri))
         no_secret_in(raised.value)
 
 

@@ -1,35 +1,23 @@
-"""Confluent's Schema Registry, over confluent-kafka's client; the Airflow connection of type `http` says where it is.
-
-Host, port and schema (http or https) make its address, login and password its credentials; the extra may hold the
-client's properties for TLS, bearer tokens and a proxy under their own names.
-"""
+"""Confluent's Schema Registry, over confluent-kafka's client; an Airflow connection of type `http` says where it is."""
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from functools import cache, partial
 from typing import Any, TypeVar
-from urllib.parse import urlsplit
 
 from confluent_kafka.schema_registry import SchemaRegistryClient, SchemaRegistryError
 from confluent_kafka.schema_registry.common._httpx_compat import httpx  # the one of two that the client found
 from confluent_kafka.schema_registry.error import OAuthTokenError
 
+from tidegate.kafka.registry_connection import client_settings
 from tidegate.model.errors import UnavailableError, WrongDefinitionError
-from tidegate.ports import Connection, Connections, Reference, RegisteredSchema, SchemaType
+from tidegate.ports import Connections, Reference, RegisteredSchema, SchemaType
 
 _TIMEOUT = 10.0  # seconds for each request; the client itself would wait for ever
 _RETRIES = {"max.retries": 3, "retries.wait.ms": 200, "retries.max.wait.ms": 2_000}
 _NOT_FOUND = frozenset({40401, 40402, 40403})  # subject, version, schema; another 404 isn't a registry's
 _BUSY = frozenset({408, 425, 429})
 _SERVER_ERRORS = 500
-_PROPERTIES = frozenset(
-    {
-        *("ssl.ca.location", "ssl.certificate.location", "ssl.key.location", "ssl.key.password", "proxy"),
-        *("bearer.auth.credentials.source", "bearer.auth.token", "bearer.auth.logical.cluster"),
-        *("bearer.auth.identity.pool.id", "bearer.auth.client.id", "bearer.auth.client.secret"),
-        *("bearer.auth.scope", "bearer.auth.issuer.endpoint.url"),
-    }
-)
 
 T = TypeVar("T")
 
@@ -82,8 +70,8 @@ class ConfluentRegistry:
             raise self._refused(error) from None
         except (httpx.HTTPError, OAuthTokenError) as error:
             raise UnavailableError(
-                f"the Schema Registry of connection {self._id} can't be reached ({type(error).__name__}: "
-                f"{_told(error)}): see that it is up, and that its host, port and schema (http or https) are right"
+                f"the Schema Registry of connection {self._id} can't be reached ({_told(error)}): see "
+                "that it is up, and that its host, port and schema (http or https) are right"
             ) from None
         except (json.JSONDecodeError, KeyError, AttributeError, TypeError):
             raise self._no_registry() from None
@@ -109,56 +97,14 @@ class ConfluentRegistry:
         )
 
     def _make_client(self, kind: SchemaType) -> SchemaRegistryClient:  # noqa: ARG002 (a cache of schemas for each)
-        connection = self._connections.get(self._id)
-        settings = client_settings(connection)
+        settings = client_settings(self._connections.get(self._id))
         try:
-            return SchemaRegistryClient(settings)
-        except (ValueError, TypeError, OSError) as error:
+            return SchemaRegistryClient({**settings, "timeout": _TIMEOUT, **_RETRIES})
+        except (ValueError, TypeError, OSError, ImportError, httpx.InvalidURL) as error:
             raise WrongDefinitionError(
                 f"connection {self._id}: its properties make no client of a Schema Registry "
                 f"({type(error).__name__}): look at the files and values in its extra"
             ) from None  # the error may quote a secret
-
-
-def client_settings(connection: Connection) -> dict[str, Any]:
-    """The client's settings that a connection holds: secrets. Raises WrongDefinitionError naming what is wrong."""
-    if connection.type not in {"http", "https"}:
-        raise WrongDefinitionError(
-            f"connection {connection.id} has type {connection.type}: a Schema Registry's is of type http"
-        )
-    given = {name: value for name, value in connection.extra.items() if value is not None}
-    unknown = sorted(given.keys() - _PROPERTIES)
-    if unknown:
-        raise WrongDefinitionError(
-            f"connection {connection.id}: its extra has {', '.join(unknown)}; a Schema Registry's client takes "
-            f"{', '.join(sorted(_PROPERTIES))}"
-        )
-    wrong = sorted(name for name, value in given.items() if not isinstance(value, str) or not value)
-    if wrong:
-        raise WrongDefinitionError(f"connection {connection.id}: extra {', '.join(wrong)} must be a text")
-    return {"url": _url(connection), "timeout": _TIMEOUT, **_RETRIES, **given, **_credentials(connection, given)}
-
-
-def _url(connection: Connection) -> str:
-    if not connection.host:
-        raise WrongDefinitionError(f"connection {connection.id} has no host: set it to the Schema Registry's")
-    host = connection.host if "://" in connection.host else f"{connection.schema or 'http'}://{connection.host}"
-    parts = urlsplit(host)
-    if parts.scheme not in {"http", "https"} or "@" in parts.netloc:
-        raise WrongDefinitionError(
-            f"connection {connection.id}: its host must be a name, with http:// or https:// before it if need be, and "
-            "its login and password stand in their own fields"
-        )
-    at = parts.netloc if parts.port or not connection.port else f"{parts.netloc}:{connection.port}"
-    return f"{parts.scheme}://{at}{parts.path.rstrip('/')}"
-
-
-def _credentials(connection: Connection, given: Mapping[str, object]) -> dict[str, str]:
-    if connection.login is None:
-        return {}
-    if "bearer.auth.credentials.source" in given:
-        raise WrongDefinitionError(f"connection {connection.id} has a login and a bearer token: keep one")
-    return {"basic.auth.user.info": f"{connection.login}:{connection.password or ''}"}
 
 
 def _format(kind: SchemaType) -> str | None:
@@ -168,4 +114,6 @@ def _format(kind: SchemaType) -> str | None:
 
 def _told(error: Exception) -> str:
     """What happened, where that can't quote what was sent."""
-    return str(error) if isinstance(error, httpx.TransportError) else "no more is told, it may be secret"
+    kind = type(error).__name__
+    is_told = isinstance(error, httpx.TransportError) and not isinstance(error, httpx.LocalProtocolError)
+    return f"{kind}: {error}" if is_told else kind

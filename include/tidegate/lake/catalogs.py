@@ -12,6 +12,7 @@ from pyiceberg.exceptions import NoSuchPropertyException, NotInstalledError
 from sqlalchemy import inspect, make_url
 from sqlalchemy.exc import ArgumentError
 
+from tidegate.config.database_urls import PERCENT_ENCODED, has_split_password
 from tidegate.lake.iceberg_errors import asking, text_of
 from tidegate.model.errors import WrongDefinitionError
 from tidegate.parquet.known_stores import object_place, object_system, use_warehouse
@@ -117,6 +118,12 @@ def _database(connection: Connection, uri: str) -> str:
         url = make_url(uri)
     except (ArgumentError, ValueError):
         raise _wrong(connection, "its uri can't be parsed: write postgresql+psycopg2://host:port/database") from None
+    if has_split_password(url.host, None if url.get_backend_name() == _SQLITE else url.database):
+        raise _wrong(
+            connection,
+            f"its uri has an @ in its password or its database's name: write {PERCENT_ENCODED}, or login and password "
+            "into their own fields",
+        )
     if connection.login and url.username is None:
         url = url.set(username=connection.login, password=connection.password)
     elif connection.password and url.host and url.password is None:

@@ -19,7 +19,7 @@ _REFUSED: Final = (
     PermissionError,
 )
 _UNREACHED: Final = (iceberg.RESTError, sql.DBAPIError, sql.TimeoutError, requests.RequestException, OSError)
-_USER = re.compile(r"://[^/@\s]+@")
+_USER = re.compile(r"://[^/\s]+@")
 _REFUSED_BY_POSTGRESQL: Final = ("authentication failed", "permission denied")
 
 

@@ -22,6 +22,7 @@ from sqlalchemy.exc import (
 )
 from sqlalchemy.pool import ConnectionPoolEntry
 
+from tidegate.config.database_urls import PERCENT_ENCODED, has_split_password
 from tidegate.model.errors import OvertakenError, TidegateError, UnavailableError, UnusableLedgerError
 
 _Value = TypeVar("_Value")
@@ -191,11 +192,11 @@ def _parse(url: str) -> URL:
     except (ArgumentError, ValueError):  # whose text may hold a part of the password
         raise UnusableLedgerError(
             "TIDEGATE_LEDGER isn't a SQLAlchemy URL: write sqlite:////folder/ledger.db or "
-            "postgresql+psycopg2://user:password@host/database, with %40 for @, %2F for / and so on in the password"
+            f"postgresql+psycopg2://user:password@host/database, with {PERCENT_ENCODED} in the password"
         ) from None
-    if "@" in f"{parsed.host}{parsed.database if parsed.get_backend_name() != 'sqlite' else ''}":
+    if has_split_password(parsed.host, None if parsed.get_backend_name() == "sqlite" else parsed.database):
         raise UnusableLedgerError(
-            "TIDEGATE_LEDGER has an @ in its password or its database's name: write %40 for @, %2F for / and so on"
+            f"TIDEGATE_LEDGER has an @ in its password or its database's name: write {PERCENT_ENCODED}"
         )
     if parsed.get_backend_name() not in ("sqlite", "postgresql"):
         raise UnusableLedgerError(f"the ledger can't be kept in {parsed.get_backend_name()}: use sqlite or postgresql")
