@@ -1,6 +1,11 @@
 """Iceberg's catalogs, by connections."""
 
+from base64 import b64encode
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from threading import Thread
 
 import pyarrow as pa
 import pytest
@@ -25,6 +30,60 @@ def connection(
 ) -> Connection:
     named = {name.replace("_", "-"): value for name, value in extra.items()}
     return Connection("ice", "iceberg", host, None, login, password, named)
+
+
+@contextmanager
+def rest_catalog(status: int = 200) -> Iterator[tuple[str, list[str | None]]]:
+    """The URI of a REST catalog that says nothing of itself, and the headers `Authorization` that it gets."""
+    heard: list[str | None] = []
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            heard.append(self.headers.get("Authorization"))
+            content = b'{"defaults": {}, "overrides": {}}' if self.command == "GET" else b"{}"
+            self.send_response(status if self.command == "POST" else 200)
+            self.send_header("Content-Length", str(len(content)))
+            self.end_headers()
+            self.wfile.write(content)
+
+        do_POST = do_GET  # noqa: N815 (the library's name)
+
+        def log_message(self, *_: object) -> None:
+            """Nobody reads it."""
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        thread = Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
+        thread.start()
+        try:
+            yield f"http://127.0.0.1:{server.server_port}", heard
+        finally:
+            server.shutdown()
+            thread.join()
+
+
+def test_nested_properties_are_passed_on_as_they_are() -> None:
+    auth = {"type": "basic", "basic": {"username": "ann", "password": SECRET}}
+    with rest_catalog() as (uri, heard), open_catalog(connection(uri=uri, password="other", auth=auth)) as catalog:
+        assert catalog.properties["auth"] == auth
+        assert "token" not in catalog.properties
+    assert heard == [f"Basic {b64encode(f'ann:{SECRET}'.encode()).decode()}"]
+    with rest_catalog() as (uri, _), open_catalog(connection(uri=uri, ssl={"cabundle": "/ca.pem"})) as catalog:
+        assert catalog.properties["ssl"] == {"cabundle": "/ca.pem"}
+
+
+def test_secrets_within_nested_properties_are_not_shown() -> None:
+    auth = {"type": SECRET, SECRET: {"client_secret": SECRET}}
+    with pytest.raises(WrongDefinitionError, match=r"Could not load AuthManager class for '\*\*\*'") as raised:
+        open_catalog(connection(uri=f"http://127.0.0.1:{free_port()}", auth=auth))
+    no_secret_in(raised.value)
+
+
+def test_a_token_endpoint_that_refuses_is_no_outage() -> None:
+    with rest_catalog(status=401) as (uri, _):
+        of_oauth = {"client_id": "ann", "client_secret": SECRET, "token_url": f"{uri}/token"}
+        with pytest.raises(UnauthorizedError, match="401 Client Error") as raised:
+            open_catalog(connection(uri=uri, auth={"type": "oauth2", "oauth2": of_oauth}))
+    no_secret_in(raised.value)
 
 
 def test_the_extra_has_the_properties_of_the_catalog(tmp_path: Path) -> None:
@@ -65,6 +124,12 @@ def test_a_catalog_is_opened_once(tmp_path: Path) -> None:
             "its warehouse s3://store@lake/wh names a connection, .*: write s3://lake/wh, and s3.endpoint",
         ),
         ({"py-catalog-impl": "none.Such", "token": SECRET}, "Could not initialize Catalog: none.Such"),
+        ({"uri": "sqlite://", "header": {"X-Key": SECRET}}, "its header must be a text, not a mapping or a list"),
+        ({"uri": "sqlite://", "scopes": [SECRET]}, "its scopes must be a text, not a mapping or a list"),
+        ({"uri": "http://h", "auth": SECRET}, "its auth must be a mapping, as pyiceberg has it"),
+        ({"uri": "http://h", "ssl": {"client": SECRET}}, "its ssl.client must be a mapping, as pyiceberg has it"),
+        ({"uri": "http://h", "auth": {"type": "basic", "basic": SECRET}}, "its auth.basic must be a mapping"),
+        ({"uri": "http://h", "auth": {"type": "basic", "basic": {"user": SECRET}}}, "unexpected keyword .*'user'"),
         ({"type": "hive", "uri": "thrift://h:1", "token": SECRET}, "install what it needs beside"),
     ],
 )
@@ -81,8 +146,9 @@ def test_a_catalog_that_does_not_answer_is_unavailable() -> None:
         no_secret_in(raised.value)
 
 
-def test_a_password_with_an_at_is_not_shown_of_a_rest_catalog_either() -> None:
-    for uri in (f"http://me:pa@{SECRET}@127.0.0.1:{free_port()}", f"ftp://me:pa@{SECRET}@host"):
+def test_a_password_with_an_at_or_a_slash_is_not_shown_of_a_rest_catalog_either() -> None:
+    port = free_port()
+    for uri in (f"http://me:pa@{SECRET}@127.0.0.1:{port}", f"http://me:pa/{SECRET}@h", f"ftp://me:pa@{SECRET}@host"):
         with pytest.raises((UnavailableError, WrongDefinitionError)) as raised:
             open_catalog(connection(uri=uri))
         no_secret_in(raised.value)

@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from pyiceberg.catalog import Catalog, load_catalog
 from pyiceberg.catalog.sql import IcebergTables, SqlCatalog
@@ -22,6 +22,7 @@ from tidegate.ports import Connection, Connections
 _SQLITE: Final = "sqlite"
 _DATABASES: Final = ("postgresql", _SQLITE)
 _NAME: Final = "name"
+_NESTED: Final = ("auth", "ssl")
 _SECRET = re.compile(r"password|secret|token|credential|access-key|account-key|connection-string", re.IGNORECASE)
 
 
@@ -55,7 +56,7 @@ def open_catalog(connection: Connection) -> Catalog:
             return load_catalog(name, **properties)
     except (NotInstalledError, ImportError) as error:
         raise _wrong(connection, f"{text_of(error, secrets)}; install what it needs beside tidegate[iceberg]") from None
-    except (ValueError, NoSuchPropertyException, ArgumentError) as error:
+    except (ValueError, TypeError, NoSuchPropertyException, ArgumentError) as error:
         raise _wrong(connection, text_of(error, secrets)) from None
 
 
@@ -89,7 +90,7 @@ def _is_unmade(connection: Connection, uri: str) -> bool:
     return True
 
 
-def _reach_warehouse(connection: Connection, properties: Mapping[str, str]) -> None:
+def _reach_warehouse(connection: Connection, properties: Mapping[str, Any]) -> None:
     """Have what is staged below the warehouse reached as the catalog reaches its tables' files."""
     warehouse = properties.get("warehouse", "")
     place = object_place(warehouse)
@@ -103,8 +104,10 @@ def _reach_warehouse(connection: Connection, properties: Mapping[str, str]) -> N
         use_warehouse(warehouse, store, connection.id)
 
 
-def _properties(connection: Connection) -> dict[str, str]:
-    properties = {name: _text(value) for name, value in connection.extra.items() if value is not None}
+def _properties(connection: Connection) -> dict[str, Any]:
+    """What pyiceberg takes: texts, but for the mappings that say how a REST catalog is asked."""
+    given = {name: value for name, value in connection.extra.items() if value is not None}
+    properties = {name: _property(connection, name, value) for name, value in given.items()}
     uri = properties.get("uri") or (connection.host if "://" in (connection.host or "") else None)
     if uri is None:
         return properties
@@ -131,21 +134,48 @@ def _database(connection: Connection, uri: str) -> str:
     return url.render_as_string(hide_password=False)
 
 
-def _credential(connection: Connection, properties: Mapping[str, str]) -> dict[str, str]:
-    if not connection.password or properties.keys() & {"credential", "token"}:
+def _property(connection: Connection, name: str, value: object) -> Any:
+    if name not in _NESTED:
+        if isinstance(value, Mapping | list):
+            raise _wrong(connection, f"its {name} must be a text, not a mapping or a list")
+        return _text(value)
+    mapping = _mapping(connection, name, value)
+    within = mapping.get("type") if name == "auth" else "client"
+    if isinstance(within, str):
+        _mapping(connection, f"{name}.{within}", mapping.get(within, {}))
+    return mapping
+
+
+def _mapping(connection: Connection, name: str, value: object) -> Mapping[str, Any]:
+    if not isinstance(value, Mapping):
+        raise _wrong(connection, f"its {name} must be a mapping, as pyiceberg has it")
+    return value
+
+
+def _credential(connection: Connection, properties: Mapping[str, Any]) -> dict[str, str]:
+    if not connection.password or properties.keys() & {"auth", "credential", "token"}:
         return {}
     if connection.login:
         return {"credential": f"{connection.login}:{connection.password}"}
     return {"token": connection.password}
 
 
-def _secrets(properties: Mapping[str, str]) -> Iterator[str]:
-    for name, value in properties.items():
-        if _SECRET.search(name):
-            yield from (part.strip() for part in (value, *value.split(":")))
+def _secrets(properties: Mapping[str, Any]) -> Iterator[str]:
+    yield from _named_secrets(properties)
     uri = properties.get("uri", "")
-    if uri.startswith(_DATABASES) and (password := make_url(uri).password):
+    if not uri.startswith(_DATABASES):
+        yield uri.partition("://")[2].rpartition("@")[0]
+    elif password := make_url(uri).password:
         yield str(password)
+
+
+def _named_secrets(properties: Mapping[str, Any]) -> Iterator[str]:
+    """The values whose names say that they are secret, also within mappings."""
+    for name, value in properties.items():
+        if isinstance(value, Mapping):
+            yield from _named_secrets(value)
+        elif isinstance(value, str) and _SECRET.search(name):
+            yield from (part.strip() for part in (value, *value.split(":")))
 
 
 def _text(value: object) -> str:

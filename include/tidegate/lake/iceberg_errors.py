@@ -19,6 +19,7 @@ _REFUSED: Final = (
     PermissionError,
 )
 _UNREACHED: Final = (iceberg.RESTError, sql.DBAPIError, sql.TimeoutError, requests.RequestException, OSError)
+_REFUSED_BY_HTTP: Final = (400, 401, 403)  # 400 is OAuth's for credentials that a token endpoint doesn't take
 _USER = re.compile(r"://[^/\s]+@")
 _REFUSED_BY_POSTGRESQL: Final = ("authentication failed", "permission denied")
 
@@ -40,6 +41,8 @@ def asking(where: str, secrets: Collection[str] = ()) -> Iterator[None]:
         text = text_of(error, secrets)
         if isinstance(error, sql.DBAPIError) and any(each in text for each in _REFUSED_BY_POSTGRESQL):
             raise UnauthorizedError(f"the catalog's database refuses ({where}): {text}") from None
+        if isinstance(error, requests.HTTPError) and getattr(error.response, "status_code", 0) in _REFUSED_BY_HTTP:
+            raise UnauthorizedError(f"the catalog or its token endpoint refuses ({where}): {text}") from None
         if isinstance(error, FileNotFoundError):  # for a moment perhaps, as others' commits remove old metadata
             raise UnavailableError(
                 f"the catalog names a file that isn't there ({where}): {text}; run again, and if it stays so, bring "
