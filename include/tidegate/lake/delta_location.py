@@ -11,10 +11,11 @@ import obstore
 import pyarrow as pa
 from deltalake.exceptions import DeltaError
 from deltalake.fs import DeltaStorageHandler
-from obstore.exceptions import AlreadyExistsError
+from obstore.exceptions import AlreadyExistsError, BaseError
 from obstore.store import ObjectStore, from_url
 from pyarrow import fs
 
+from tidegate.lake.object_errors import failed_call, refused_session, said
 from tidegate.model.errors import UnauthorizedError, UnavailableError, WrongDefinitionError, message
 from tidegate.parquet.files import make_durable, put_new
 from tidegate.parquet.locations import locate
@@ -142,14 +143,19 @@ def stated(uri: str) -> Iterator[None]:
         yield
     except FileNotFoundError:
         raise
+    except BaseError as error:
+        raise failed_call(uri, error) from None
     except OSError as error:
-        text = first_line(error)
+        if expired := refused_session(uri, error):
+            raise expired from None
         if isinstance(error, PermissionError) or _REFUSED.search(str(error)):
             raise UnauthorizedError(
-                message(f"the store refuses: {text}", uri, "check the connection's credentials")
-            ) from error
-        raise UnavailableError(message(f"the store doesn't answer: {text}", uri)) from error
+                message(f"the store refuses: {said(error)}", uri, "check the connection's credentials")
+            ) from None
+        raise UnavailableError(message(f"the store doesn't answer: {said(error)}", uri)) from error
     except (DeltaError, pa.ArrowInvalid) as error:
+        if expired := refused_session(uri, error):
+            raise expired from None
         raise WrongDefinitionError(
             message(
                 f"the Delta table can't be used: {first_line(error)}", uri, "look at its log, or name another output"

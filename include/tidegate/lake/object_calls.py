@@ -1,19 +1,17 @@
 """Objects of a store one by one, by obstore: pyarrow has no request that creates an object only where there is none."""
 
-import re
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from datetime import datetime, timedelta
 from functools import lru_cache
-from html import unescape
-from textwrap import shorten
 from typing import TYPE_CHECKING, Any, Final, cast
 
 import obstore
-from obstore.exceptions import AlreadyExistsError, BaseError, PermissionDeniedError, UnauthenticatedError
+from obstore.exceptions import AlreadyExistsError, BaseError
 from obstore.store import S3Store
 
-from tidegate.model.errors import TidegateError, UnauthorizedError, UnavailableError, WrongDefinitionError
+from tidegate.lake.object_errors import NO_BUCKET, failed_call
+from tidegate.model.errors import WrongDefinitionError
 from tidegate.parquet.known_stores import object_place, store_of
 from tidegate.parquet.object_stores import ObjectStore
 
@@ -26,11 +24,6 @@ _RETRIES: Final[Any] = {
     "backoff": {"init_backoff": timedelta(milliseconds=200), "max_backoff": timedelta(seconds=5), "base": 2},
 }
 _CLIENT: Final[Any] = {"connect_timeout": timedelta(seconds=10), "timeout": timedelta(seconds=60)}
-_NO_BUCKET: Final = "NoSuchBucket"
-_REFUSED: Final = "status code: 403"  # of a listing obstore says no more
-_CODE: Final = re.compile(r"<Error>\s*<Code>(.+?)</Code>")
-_WHY: Final = re.compile(r"<Message>(.+?)</Message>")
-_SAID: Final = 300  # characters of what a store says
 
 
 class TakenError(Exception):
@@ -66,7 +59,7 @@ class Objects:
             try:
                 return bytes(obstore.get(self._store, path).bytes())
             except FileNotFoundError as error:
-                if _NO_BUCKET in str(error):
+                if NO_BUCKET in str(error):
                     raise
                 return None
 
@@ -106,25 +99,7 @@ class Objects:
         try:
             yield
         except (BaseError, OSError) as error:
-            raise self._failed(error) from error
-
-    def _failed(self, error: Exception) -> TidegateError:
-        said = _said(str(error))
-        if isinstance(error, PermissionDeniedError | UnauthenticatedError) or _REFUSED in str(error):
-            return UnauthorizedError(
-                f"{self._uri} can't be used: {said}; mend the keys, or let them list, read and write"
-            )
-        if _NO_BUCKET in str(error):
-            return WrongDefinitionError(f"there is no bucket for {self._uri}: make it, or name another")
-        return UnavailableError(f"{self._uri} can't be reached: {said}")
-
-
-def _said(text: str) -> str:
-    """What a store says, whose answer in XML names a code and why; the first words of other texts."""
-    if code := _CODE.search(text):
-        why = _WHY.search(text)
-        text = unescape(f"{code[1]}: {why[1]}" if why else code[1]).rstrip(".")
-    return shorten(text.partition("\n")[0], _SAID, placeholder=" ...")
+            raise failed_call(self._uri, error) from None
 
 
 def _keys(store: ObjectStore) -> "S3CredentialProvider | None":

@@ -6,6 +6,7 @@ without one is of the environment's store, unless it lies in a warehouse whose c
 """
 
 import os
+import re
 import threading
 import time
 from collections.abc import Callable, Hashable
@@ -28,8 +29,9 @@ _REFUSED: Final = (
     "SIGNATURE",
     "INVALID_CLIENT_TOKEN",
     "HTTP status 403",
-    "EXPIRED_TOKEN",
 )
+_BAD_REQUEST: Final = "HTTP status 400"
+_TOKEN: Final = re.compile(r"\b(?:Expired|Invalid)Token\b|EXPIRED_TOKEN")
 _SPARKS_NAMES: Final = {"s3a": "s3", "s3n": "s3"}
 _Made = TypeVar("_Made")
 
@@ -172,6 +174,16 @@ def object_system(place: ObjectPlace) -> fs.FileSystem:
     return _KNOWN.system(place)
 
 
+def refused_token(text: str, place: ObjectPlace) -> str | None:
+    """What is wrong, and what to do, where a store says that it refuses a session token; None for another answer."""
+    if not _TOKEN.search(text):
+        return None
+    warehouse = _KNOWN.warehouse(place)
+    kept = f"connection {place.connection}" if place.connection else "the environment"
+    kept = f"the s3.* of connection {warehouse.connection}" if warehouse else kept
+    return f"the session token has expired or is wrong: renew it in {kept}"
+
+
 def _opened(place: ObjectPlace, store: ObjectStore) -> fs.FileSystem:
     try:
         system = fs.S3FileSystem(
@@ -204,17 +216,22 @@ def _missing(place: ObjectPlace) -> WrongDefinitionError:
 
 
 def _looked_at(system: fs.FileSystem, place: ObjectPlace) -> fs.FileInfo:
-    """What is said of the bucket; of whoever may list a part of it alone, that something is there."""
+    """What is said of the bucket; of whoever may list a part of it alone, that something is there.
+
+    A list is asked for too where the first answer can't say why, as it has no body.
+    """
     try:
         return system.get_file_info(place.bucket)
     except OSError as error:
-        if not _is_refusal(error):
+        if not _is_refusal(error) and _BAD_REQUEST not in str(error):
             raise
         system.get_file_info(fs.FileSelector(f"{place.bucket}/{place.key}".rstrip("/"), allow_not_found=True))
         return fs.FileInfo(place.bucket, fs.FileType.Directory)
 
 
 def _failed(place: ObjectPlace, error: OSError) -> TidegateError:
+    if expired := refused_token(str(error), place):
+        return UnauthorizedError(f"the bucket {place.bucket} can't be used{_by(place)}: {expired}")
     if _is_refusal(error):
         return UnauthorizedError(
             f"the bucket {place.bucket} can't be used{_by(place)}: {error}; mend the keys, or let them list, read and "

@@ -1,13 +1,11 @@
 """What is said where an object store refuses, by a server that answers as Amazon's does."""
 
 import re
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from threading import Thread
+from collections.abc import Callable
 
 import pytest
 from moto_s3 import store_connection
+from refusing_store import EXPIRED, refusing
 
 from tidegate.lake.object_calls import Objects
 from tidegate.model.errors import TidegateError, UnauthorizedError
@@ -18,36 +16,11 @@ REFUSED = f"""<?xml version="1.0" encoding="UTF-8"?>
 <Error><Code>SignatureDoesNotMatch</Code><Message>{WHY}</Message><AWSAccessKeyId>AKIA</AWSAccessKeyId></Error>"""
 
 
-@contextmanager
-def answering(text: str) -> Iterator[Objects]:
-    """The objects below a URI of a store that answers 403 and this text to whatever is asked."""
-
-    class Handler(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            content = text.encode()
-            self.send_response(403)
-            self.send_header("Content-Length", str(len(content)))
-            self.end_headers()
-            self.wfile.write(content)
-
-        def log_message(self, *_: object) -> None:
-            """Nobody reads it."""
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    thread = Thread(target=server.serve_forever)
-    thread.start()
-    try:
-        store = object_store(store_connection(f"http://127.0.0.1:{server.server_port}"))
-        yield Objects("s3://store@lake/x", store)
-    finally:
-        server.shutdown()
-        thread.join()
-        server.server_close()
-
-
-def said_of(text: str, ask: Callable[[Objects], object] = lambda objects: objects.read("a")) -> TidegateError:
-    with answering(text) as objects, pytest.raises(TidegateError) as raised:
-        ask(objects)
+def said_of(
+    text: str, ask: Callable[[Objects], object] = lambda objects: objects.read("a"), status: int = 403
+) -> TidegateError:
+    with refusing(text, status) as endpoint, pytest.raises(TidegateError) as raised:
+        ask(Objects("s3://store@lake/x", object_store(store_connection(endpoint))))
     return raised.value
 
 
@@ -72,3 +45,20 @@ def test_other_answers_are_cut_between_words() -> None:
 
 def test_a_store_that_refuses_to_list_is_no_store_that_is_away() -> None:
     assert isinstance(said_of(REFUSED, lambda objects: [*objects.all("a")]), UnauthorizedError)
+
+
+@pytest.mark.parametrize(
+    "ask",
+    [
+        lambda objects: objects.read("a"),
+        lambda objects: objects.create("a", b"1"),
+        lambda objects: [*objects.all("a")],
+    ],
+)
+def test_a_session_token_that_has_expired_is_no_store_that_is_away(ask: Callable[[Objects], object]) -> None:
+    error = said_of(EXPIRED, ask, status=400)
+    assert isinstance(error, UnauthorizedError)
+    assert str(error) == (
+        "s3://store@lake/x can't be used: the session token has expired or is wrong: renew it in connection store"
+    )
+    assert error.__suppress_context__, "the store's answer quotes the token"

@@ -4,8 +4,9 @@ import threading
 import pytest
 from moto_s3 import MotoS3, OneConnection, running_moto, store_connection
 from pyarrow import fs
+from refusing_store import EXPIRED, refusing
 
-from tidegate.model.errors import UnavailableError, WrongDefinitionError
+from tidegate.model.errors import UnauthorizedError, UnavailableError, WrongDefinitionError
 from tidegate.parquet import known_stores
 from tidegate.parquet.known_stores import object_place, store_of, use_connections
 from tidegate.parquet.locations import locate
@@ -159,6 +160,27 @@ def test_a_store_that_cant_be_reached_is_unavailable_and_asked_again_next_time(m
     assert "a-secret-key" not in str(failed.value)
     use_connections(OneConnection(moto.connection()))
     assert locate("s3://store@lake/x")[1] == "lake/x"
+
+
+def test_a_session_token_that_has_expired_is_no_store_that_is_away(monkeypatch):
+    renew = "the bucket lake can't be used with {}: the session token has expired or is wrong: renew it in {}"
+    with refusing(EXPIRED, 400) as endpoint:
+        use_connections(OneConnection(store_connection(endpoint, aws_session_token="a-session-token")))
+        with pytest.raises(UnauthorizedError) as failed:
+            locate("s3://store@lake/x")
+        assert str(failed.value) == renew.format("connection store", "connection store")
+        monkeypatch.setenv("AWS_ENDPOINT_URL", endpoint)
+        with pytest.raises(UnauthorizedError) as failed:
+            locate("s3://lake/x")
+        assert str(failed.value) == renew.format("the default credentials", "the environment")
+
+
+def test_another_bad_request_says_what_the_store_says():
+    malformed = "<Error><Code>InvalidRequest</Code><Message>Sign by version 5.</Message></Error>"
+    with refusing(malformed, 400) as endpoint:
+        use_connections(OneConnection(store_connection(endpoint)))
+        with pytest.raises(UnavailableError, match="Sign by version 5"):
+            locate("s3://store@lake/x")
 
 
 def test_without_connections_a_uri_cant_name_one():
