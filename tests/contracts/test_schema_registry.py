@@ -30,6 +30,15 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(schema_registry, "_RETRIES", {"max.retries": 1, "retries.wait.ms": 1, "retries.max.wait.ms": 1})
 
 
+OAUTH = {
+    "bearer.auth.credentials.source": "OAUTHBEARER",
+    "bearer.auth.client.id": "ann",
+    "bearer.auth.client.secret": "s3cret",
+    "bearer.auth.scope": "all",
+    "bearer.auth.logical.cluster": "lsrc-1",
+}
+
+
 def bearer(token: str) -> dict[str, str]:
     return {
         "bearer.auth.credentials.source": "STATIC_TOKEN",
@@ -225,6 +234,18 @@ def test_host_port_and_schema_make_the_address(values: dict[str, Any], url: str)
         ({"extra": bearer("s3cret€")}, "its bearer.auth.token has a blank at an end, or a character"),
         ({"type": "kafka"}, "has type kafka"),
         ({"host": None}, "has no host"),
+        (
+            {"password": "s3cret"},
+            r"STATIC_TOKEN \(a password without a login is its token\) needs bearer.auth.logical.cluster",
+        ),
+        ({"extra": {**bearer("s3cret"), "bearer.auth.logical.cluster": None}}, "needs bearer.auth.logical.cluster"),
+        ({"extra": {**bearer("s3cret"), "bearer.auth.token": None}}, "STATIC_TOKEN needs bearer.auth.token:"),
+        ({"extra": {**bearer("s3cret"), "bearer.auth.credentials.source": None}}, "set it to one of OAUTHBEARER"),
+        ({"extra": {**bearer("s3cret"), "bearer.auth.credentials.source": "s3cret"}}, "must be one of OAUTHBEARER, "),
+        ({"extra": {**bearer("s3cret"), "bearer.auth.scope": "s3cret"}}, "bearer.auth.scope, .* STATIC_TOKEN doesn't"),
+        ({"password": "s3cret", "extra": bearer("s3cret")}, "has a password and bearer.auth.token: keep one"),
+        ({"password": "s3cret", "extra": {**OAUTH, "bearer.auth.issuer.endpoint.url": "http://h"}}, "has a password"),
+        ({"extra": OAUTH}, "OAUTHBEARER needs bearer.auth.issuer.endpoint.url:"),
         ({"host": "https://ann:s3cret@registry"}, "its host must be a name"),
         ({"extra": {"ssl.verify": "no"}}, "its extra has ssl.verify"),
         ({"extra": {"ssl.ca.location": False}}, "ssl.ca.location must be a text"),
@@ -261,3 +282,52 @@ def test_a_client_that_cant_take_a_proxy_is_told_without_it(monkeypatch: pytest.
         with pytest.raises(WrongDefinitionError, match="make no client") as raised:
             registry.schema(1, "AVRO")
         assert "s3cret" not in str(raised.value)
+
+
+def test_a_password_alone_is_a_token(server: HttpRegistry) -> None:
+    server.token = "t0ken"
+    number = server.register("orders-value", "AVRO", LONG)
+    of_cluster = {"bearer.auth.logical.cluster": "lsrc-1"}
+    for extra in (of_cluster, {**of_cluster, "bearer.auth.credentials.source": "STATIC_TOKEN"}):
+        assert confluent(server, password="t0ken", extra=extra).schema(number, "AVRO") is not None
+
+
+def oauth(server: HttpRegistry, url: str) -> ConfluentRegistry:
+    return confluent(server, extra={**OAUTH, "bearer.auth.issuer.endpoint.url": url})
+
+
+def test_a_token_endpoint_that_is_away_is_not_the_registry(server: HttpRegistry) -> None:
+    with http_registry() as gone:
+        url = f"{gone.url}/token"
+    with pytest.raises(UnavailableError, match=r"can't be reached .*ConnectError.*see that it is up") as away:
+        oauth(server, url).schema(1, "AVRO")
+    assert "the token endpoint of connection registry" in str(away.value)
+    assert "bearer.auth.issuer.endpoint.url" in str(away.value)
+    server.issued = (503, "s3cret")
+    with pytest.raises(UnavailableError, match=r"the token endpoint .* can't be reached \(HTTP 503\)") as failing:
+        oauth(server, f"{server.url}/token").schema(1, "AVRO")
+    assert "s3cret" not in str(failing.value)
+
+
+@pytest.mark.parametrize(
+    ("answer", "told"),
+    [
+        ((401, '{"error": "invalid_client", "error_description": "s3cret"}'), r"\(invalid_client\): set bearer"),
+        ((400, '{"error": "s3cret"}'), r"gives no token \(it says why in its own words\): set bearer"),
+        ((200, "<html>s3cret</html>"), "gives no token"),
+        ((200, '{"s3cret": 1}'), "gives no token"),
+    ],
+)
+def test_a_token_endpoint_that_refuses_is_told_with_its_properties(
+    server: HttpRegistry, answer: tuple[int, str], told: str
+) -> None:
+    server.issued = answer
+    with pytest.raises(WrongDefinitionError, match=f"the token endpoint of connection registry .*{told}") as raised:
+        oauth(server, f"{server.url}/token").schema(1, "AVRO")
+    assert "s3cret" not in str(raised.value)
+
+
+def test_a_token_of_the_endpoint_is_sent(server: HttpRegistry) -> None:
+    server.token = "t0ken"
+    number = server.register("orders-value", "AVRO", LONG)
+    assert oauth(server, f"{server.url}/token").schema(number, "AVRO") is not None

@@ -19,13 +19,16 @@ _VERSION = re.compile(r"/subjects/([^/]+)/versions/(latest|\d+)")
 class HttpRegistry:
     """What is registered, and how the server answers.
 
-    `credentials` (`user:password`) are asked for where they are set; `failing` are the status and body that are
-    answered whatever is asked. `asked` has every path with its query. Protobuf's text is its `serialized` form.
+    `credentials` (`user:password`), or a `token`, are asked for where they are set; `failing` are the status and body
+    that are answered whatever is asked, `issued` those that its token endpoint, /token, answers. `asked` has every path
+    with its query. Protobuf's text is its `serialized` form.
     """
 
     url: str = ""
     credentials: str = ""
+    token: str = ""
     failing: tuple[int, str] | None = None
+    issued: tuple[int, str] = (200, '{"access_token": "t0ken", "token_type": "Bearer", "expires_in": 600}')
     asked: list[str] = field(default_factory=list)
     schemas: list[dict[str, Any]] = field(default_factory=list)
     subjects: dict[str, list[int]] = field(default_factory=dict)
@@ -45,9 +48,9 @@ class HttpRegistry:
         self.asked.append(target)
         if self.failing:
             return self.failing
-        if self.credentials:
-            expected = f"Basic {base64.b64encode(self.credentials.encode()).decode()}"
-            if authorization != expected:
+        if self.credentials or self.token:
+            basic = f"Basic {base64.b64encode(self.credentials.encode()).decode()}"
+            if authorization != (f"Bearer {self.token}" if self.token else basic):
                 return 401, json.dumps({"error_code": 401, "message": "Unauthorized"})
         status, body = self._found(urlsplit(target).path, parse_qs(urlsplit(target).query))
         return status, json.dumps(body)
@@ -85,7 +88,13 @@ def http_registry() -> Iterator[HttpRegistry]:
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
-            status, body = registry.answer(self.path, self.headers.get("Authorization"))
+            self._send(*registry.answer(self.path, self.headers.get("Authorization")))
+
+        def do_POST(self) -> None:
+            self.rfile.read(int(self.headers["Content-Length"]))
+            self._send(*registry.issued)
+
+        def _send(self, status: int, body: str) -> None:
             content = body.encode()
             self.send_response(status)
             self.send_header("Content-Type", "application/vnd.schemaregistry.v1+json")

@@ -1,7 +1,7 @@
 """What an Airflow connection of type `http` says to the client of Confluent's Schema Registry.
 
-Host, port and schema (http or https) make its address, login and password its credentials; the extra may hold the
-client's properties for TLS, bearer tokens and a proxy under their own names.
+Host, port and schema (http or https) make its address, login and password its credentials, a password alone its bearer
+token; the extra may hold the client's properties for TLS, bearer tokens and a proxy under their own names.
 """
 
 from collections.abc import Mapping
@@ -12,15 +12,29 @@ from tidegate.config.database_urls import PERCENT_ENCODED
 from tidegate.model.errors import WrongDefinitionError
 from tidegate.ports import Connection
 
+_BEARER: Final = "bearer.auth."
+_SOURCE: Final = "bearer.auth.credentials.source"
+_TOKEN: Final = "bearer.auth.token"  # noqa: S105 (a property's name)
+_CLUSTER: Final = "bearer.auth.logical.cluster"
+_POOL: Final = "bearer.auth.identity.pool.id"
+TOKEN_ENDPOINT: Final = "bearer.auth.issuer.endpoint.url"  # noqa: S105 (a property's name)
+"""The property that says where OAuth's tokens are to be had."""
+OF_OAUTH: Final = ("bearer.auth.client.id", "bearer.auth.client.secret", "bearer.auth.scope")
+"""The properties by which OAuth's tokens are asked for."""
+_STATIC: Final = "STATIC_TOKEN"
+_SOURCES: Final = {
+    "OAUTHBEARER": frozenset({*OF_OAUTH, TOKEN_ENDPOINT, _CLUSTER}),
+    "OAUTHBEARER_AZURE_IMDS": frozenset({TOKEN_ENDPOINT, _CLUSTER}),
+    _STATIC: frozenset({_TOKEN, _CLUSTER}),
+}
+"""Where the client gets its tokens, and what it needs for that."""
 _PROPERTIES: Final = frozenset(
     {
         *("ssl.ca.location", "ssl.certificate.location", "ssl.key.location", "ssl.key.password", "proxy"),
-        *("bearer.auth.credentials.source", "bearer.auth.token", "bearer.auth.logical.cluster"),
-        *("bearer.auth.identity.pool.id", "bearer.auth.client.id", "bearer.auth.client.secret"),
-        *("bearer.auth.scope", "bearer.auth.issuer.endpoint.url"),
+        *(_SOURCE, _TOKEN, _CLUSTER, _POOL, TOKEN_ENDPOINT, *OF_OAUTH),
     }
 )
-_SENT_IN_HEADERS: Final = ("bearer.auth.token", "bearer.auth.logical.cluster", "bearer.auth.identity.pool.id")
+_SENT_IN_HEADERS: Final = (_TOKEN, _CLUSTER, _POOL)
 
 
 def client_settings(connection: Connection) -> dict[str, str]:
@@ -53,6 +67,7 @@ def _given(connection: Connection) -> dict[str, str]:
 
 def _check_texts(connection: Connection, given: Mapping[str, str]) -> None:
     """Refuse what no request can have, before a client quotes it."""
+    is_token = not connection.login
     for name, text in {"login": connection.login or "", "password": connection.password or "", **given}.items():
         if text.rstrip("\r\n") != text:
             raise WrongDefinitionError(
@@ -62,7 +77,8 @@ def _check_texts(connection: Connection, given: Mapping[str, str]) -> None:
             raise WrongDefinitionError(
                 f"connection {connection.id}: its {name} has a line break or a NUL within: write it without"
             )
-        if name in _SENT_IN_HEADERS and not (text.isascii() and text.isprintable() and text == text.strip()):
+        is_header = name in _SENT_IN_HEADERS or (name == "password" and is_token)
+        if is_header and not (text.isascii() and text.isprintable() and text == text.strip()):
             raise WrongDefinitionError(
                 f"connection {connection.id}: its {name} has a blank at an end, or a character that a header can't "
                 "have: write it without"
@@ -102,9 +118,44 @@ def _parts(url: str) -> SplitResult | None:
     return parts if parts.hostname and "@" not in f"{parts.path}{parts.query}{parts.fragment}" else None
 
 
-def _credentials(connection: Connection, given: Mapping[str, object]) -> dict[str, str]:
-    if connection.login is None:
-        return {}
-    if "bearer.auth.credentials.source" in given:
-        raise WrongDefinitionError(f"connection {connection.id} has a login and a bearer token: keep one")
-    return {"basic.auth.user.info": f"{connection.login}:{connection.password or ''}"}
+def _credentials(connection: Connection, given: Mapping[str, str]) -> dict[str, str]:
+    """Login and password; a password alone is a bearer token."""
+    bearer = {name: value for name, value in given.items() if name.startswith(_BEARER)}
+    if connection.login:
+        if bearer:
+            raise WrongDefinitionError(f"connection {connection.id} has a login and {min(bearer)}: keep one")
+        return {"basic.auth.user.info": f"{connection.login}:{connection.password or ''}"}
+    if connection.password:
+        bearer = {**bearer, **_token(connection, bearer)}
+    if bearer:
+        _check_bearer(connection, bearer)
+    return bearer
+
+
+def _token(connection: Connection, bearer: Mapping[str, str]) -> dict[str, str]:
+    """The password as the client's static token."""
+    if bearer.get(_SOURCE, _STATIC) != _STATIC or _TOKEN in bearer:
+        other = _TOKEN if _TOKEN in bearer else _SOURCE
+        raise WrongDefinitionError(f"connection {connection.id} has a password and {other}: keep one")
+    return {_SOURCE: _STATIC, _TOKEN: connection.password or ""}
+
+
+def _check_bearer(connection: Connection, bearer: Mapping[str, str]) -> None:
+    """Refuse what the client can't do by the names of its properties."""
+    source = bearer.get(_SOURCE)
+    if source is None:
+        raise WrongDefinitionError(
+            f"connection {connection.id} has {min(bearer)} and no {_SOURCE}: set it to one of {', '.join(_SOURCES)}"
+        )
+    if source not in _SOURCES:
+        raise WrongDefinitionError(f"connection {connection.id}: {_SOURCE} must be one of {', '.join(_SOURCES)}")
+    if missing := sorted(_SOURCES[source] - bearer.keys()):
+        of_password = " (a password without a login is its token)" if source == _STATIC and connection.password else ""
+        hint = f"; a registry without clusters takes any {_CLUSTER}" if _CLUSTER in missing else ""
+        raise WrongDefinitionError(
+            f"connection {connection.id}: {source}{of_password} needs {', '.join(missing)}: add it to the extra{hint}"
+        )
+    if foreign := sorted(bearer.keys() - _SOURCES[source] - {_SOURCE, _POOL}):
+        raise WrongDefinitionError(
+            f"connection {connection.id}: its extra has {', '.join(foreign)}, which {source} doesn't take: remove it"
+        )

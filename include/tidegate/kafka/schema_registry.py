@@ -9,7 +9,7 @@ from confluent_kafka.schema_registry import SchemaRegistryClient, SchemaRegistry
 from confluent_kafka.schema_registry.common._httpx_compat import httpx  # the one of two that the client found
 from confluent_kafka.schema_registry.error import OAuthTokenError
 
-from tidegate.kafka.registry_connection import client_settings
+from tidegate.kafka.registry_connection import OF_OAUTH, TOKEN_ENDPOINT, client_settings
 from tidegate.model.errors import UnavailableError, WrongDefinitionError
 from tidegate.ports import Connections, Reference, RegisteredSchema, SchemaType
 
@@ -18,6 +18,13 @@ _RETRIES = {"max.retries": 3, "retries.wait.ms": 200, "retries.max.wait.ms": 2_0
 _NOT_FOUND = frozenset({40401, 40402, 40403})  # subject, version, schema; another 404 isn't a registry's
 _BUSY = frozenset({408, 425, 429})
 _SERVER_ERRORS = 500
+_OAUTH_CODES = frozenset(
+    {
+        *("invalid_client", "invalid_grant", "invalid_request", "invalid_scope"),
+        *("unauthorized_client", "unsupported_grant_type", "access_denied"),
+    }
+)
+"""Why a token is refused, by RFC 6749; what else an endpoint says may quote what it was sent."""
 
 T = TypeVar("T")
 
@@ -68,7 +75,9 @@ class ConfluentRegistry:
             if error.http_status_code == 404 and error.error_code in _NOT_FOUND:  # noqa: PLR2004 (HTTP's)
                 return None
             raise self._refused(error) from None
-        except (httpx.HTTPError, OAuthTokenError) as error:
+        except OAuthTokenError as error:
+            raise self._no_token(error.__context__) from None
+        except httpx.HTTPError as error:
             raise UnavailableError(
                 f"the Schema Registry of connection {self._id} can't be reached ({_told(error)}): see "
                 "that it is up, and that its host, port and schema (http or https) are right"
@@ -89,6 +98,25 @@ class ConfluentRegistry:
                 f"code {error.error_code}); try again later"
             )
         return self._no_registry(f"HTTP {status}, code {error.error_code}")
+
+    def _no_token(self, why: BaseException | None) -> WrongDefinitionError | UnavailableError:
+        """What it means that OAuth's token endpoint gives no token; neither is of the registry."""
+        away = None
+        if isinstance(why, httpx.HTTPStatusError) and why.response.status_code >= _SERVER_ERRORS:
+            away = f"HTTP {why.response.status_code}"
+        elif isinstance(why, httpx.TransportError):
+            away = _told(why)
+        if away is not None:
+            return UnavailableError(
+                f"the token endpoint of connection {self._id} can't be reached ({away}): see that it is up, and that "
+                f"{TOKEN_ENDPOINT} is right"
+            )
+        code = getattr(why, "error", None)
+        said = code if code in _OAUTH_CODES else "it says why in its own words" if code else "no answer of OAuth's"
+        return WrongDefinitionError(
+            f"the token endpoint of connection {self._id} gives no token ({said}): set {', '.join(OF_OAUTH)} and "
+            f"{TOKEN_ENDPOINT} as it knows them"
+        )
 
     def _no_registry(self, why: str = "no JSON of its kind") -> WrongDefinitionError:
         return WrongDefinitionError(
@@ -112,7 +140,7 @@ def _format(kind: SchemaType) -> str | None:
     return "serialized" if kind == "PROTOBUF" else None
 
 
-def _told(error: Exception) -> str:
+def _told(error: BaseException) -> str:
     """What happened, where that can't quote what was sent."""
     kind = type(error).__name__
     is_told = isinstance(error, httpx.TransportError) and not isinstance(error, httpx.LocalProtocolError)
