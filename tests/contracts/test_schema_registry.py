@@ -206,6 +206,8 @@ def test_nobody_at_that_port_is_unavailable(server: HttpRegistry) -> None:
     [
         ({"host": "registry", "port": 8081}, "http://registry:8081"),
         ({"host": "registry", "port": 443, "schema": "https"}, "https://registry:443"),
+        ({"host": "registry", "type": "https", "login": "ann"}, "https://registry"),
+        ({"host": "registry", "type": "https", "schema": "http"}, "http://registry"),
         ({"host": "https://registry.example/sr/"}, "https://registry.example/sr"),
         ({"host": "https://registry.example:99", "port": 8081}, "https://registry.example:99"),
     ],
@@ -234,6 +236,14 @@ def test_host_port_and_schema_make_the_address(values: dict[str, Any], url: str)
         ({"extra": bearer("s3cret€")}, "its bearer.auth.token has a blank at an end, or a character"),
         ({"type": "kafka"}, "has type kafka"),
         ({"host": None}, "has no host"),
+        (
+            {"host": "registry", "login": "ann", "password": "s3cret"},
+            "its credentials would go to registry unencrypted.*https:// before its host, or http:// to accept that",
+        ),
+        (
+            {"host": "registry", "schema": "", "extra": bearer("s3cret")},
+            "its credentials would go to registry unencrypted",
+        ),
         (
             {"password": "s3cret"},
             r"STATIC_TOKEN \(a password without a login is its token\) needs bearer.auth.logical.cluster",
@@ -331,3 +341,28 @@ def test_a_token_of_the_endpoint_is_sent(server: HttpRegistry) -> None:
     server.token = "t0ken"
     number = server.register("orders-value", "AVRO", LONG)
     assert oauth(server, f"{server.url}/token").schema(number, "AVRO") is not None
+
+
+def warned_of(caplog: pytest.LogCaptureFixture, **values: Any) -> list[str]:
+    caplog.clear()
+    registry_connection._warn.cache_clear()
+    for _ in range(2):
+        client_settings(connection(**values))
+    return caplog.messages
+
+
+def test_credentials_that_go_over_plain_http_on_purpose_are_warned_of_once(caplog: pytest.LogCaptureFixture) -> None:
+    ann: dict[str, Any] = {"login": "ann", "password": "s3cret"}
+    by = "connection registry sends its credentials to registry unencrypted: write https:// before its host"
+    assert warned_of(caplog, host="http://registry", **ann) == [by]
+    assert warned_of(caplog, host="registry", schema="http", **ann) == [by]
+    assert warned_of(caplog, host="https://other,http://registry", **ann) == [by]
+    for fine in ({"host": "http://registry"}, {"host": "localhost", **ann}, {"host": "https://registry", **ann}):
+        assert warned_of(caplog, **fine) == []
+
+
+def test_a_token_endpoint_over_plain_http_is_warned_of(caplog: pytest.LogCaptureFixture) -> None:
+    endpoint = "bearer.auth.issuer.endpoint.url"
+    assert warned_of(caplog, extra={**OAUTH, endpoint: "http://idp/token"}) == [
+        f"connection registry sends its client secret to idp unencrypted: write https:// in {endpoint}"
+    ]

@@ -233,3 +233,17 @@ def test_a_table_whose_metadata_is_gone_is_not_called_unreachable(tmp_path: Path
         asking("the table"),
     ):
         catalog.load_table("shop.orders")
+
+
+def test_credentials_of_a_rest_catalog_over_plain_http_are_warned_of(caplog: pytest.LogCaptureFixture) -> None:
+    for warned, extra in (
+        (True, {"uri": "http://catalog.invalid", "token": SECRET}),
+        (True, {"uri": f"http://ann:{SECRET}@catalog.invalid"}),
+        (False, {"uri": "http://catalog.invalid"}),
+        (False, {"uri": f"http://127.0.0.1:{free_port()}", "token": SECRET}),
+    ):
+        caplog.clear()
+        with pytest.raises(UnavailableError):
+            open_catalog(connection(**extra))
+        text = "connection ice sends its credentials to catalog.invalid unencrypted: write https:// in its uri"
+        assert [each for each in caplog.messages if each.startswith("connection ice")] == ([text] if warned else [])

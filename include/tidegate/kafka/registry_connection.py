@@ -4,13 +4,18 @@ Host, port and schema (http or https) make its address, login and password its c
 token; the extra may hold the client's properties for TLS, bearer tokens and a proxy under their own names.
 """
 
+import logging
 from collections.abc import Mapping
+from functools import cache
 from typing import Final
 from urllib.parse import SplitResult, urlsplit
 
 from tidegate.config.database_urls import PERCENT_ENCODED
+from tidegate.config.plain_http import readable_at
 from tidegate.model.errors import WrongDefinitionError
 from tidegate.ports import Connection
+
+log = logging.getLogger(__name__)
 
 _BEARER: Final = "bearer.auth."
 _SOURCE: Final = "bearer.auth.credentials.source"
@@ -46,7 +51,15 @@ def client_settings(connection: Connection) -> dict[str, str]:
     given = _given(connection)
     _check_texts(connection, given)
     _check_proxy(connection, given)
-    return {"url": _url(connection), **given, **_credentials(connection, given)}
+    url, credentials = _url(connection), _credentials(connection, given)
+    if credentials:
+        _check_encryption(connection, url)
+    if endpoint := readable_at(given.get(TOKEN_ENDPOINT, "")):
+        _warn(
+            f"connection {connection.id} sends its client secret to {endpoint} unencrypted: write https:// in "
+            f"{TOKEN_ENDPOINT}"
+        )
+    return {"url": url, **given, **credentials}
 
 
 def _given(connection: Connection) -> dict[str, str]:
@@ -97,7 +110,9 @@ def _check_proxy(connection: Connection, given: Mapping[str, str]) -> None:
 def _url(connection: Connection) -> str:
     if not connection.host:
         raise WrongDefinitionError(f"connection {connection.id} has no host: set it to the Schema Registry's")
-    host = connection.host if "://" in connection.host else f"{connection.schema or 'http'}://{connection.host}"
+    host = (
+        connection.host if "://" in connection.host else f"{connection.schema or connection.type}://{connection.host}"
+    )
     parts = _parts(host)
     if parts is None or parts.scheme not in {"http", "https"} or "@" in parts.netloc:
         raise WrongDefinitionError(
@@ -106,6 +121,25 @@ def _url(connection: Connection) -> str:
         )
     at = parts.netloc if parts.port or not connection.port else f"{parts.netloc}:{connection.port}"
     return f"{parts.scheme}://{at}{parts.path.rstrip('/')}"
+
+
+def _check_encryption(connection: Connection, url: str) -> None:
+    """Send credentials where others can read them only if somebody has written http on purpose."""
+    host = next(filter(None, map(readable_at, url.split(","))), None)
+    if host is None:
+        return
+    if "://" not in (connection.host or "") and not connection.schema:
+        raise WrongDefinitionError(
+            f"connection {connection.id}: its credentials would go to {host} unencrypted, as a bare name is http: "
+            "write https:// before its host, or http:// to accept that"
+        )
+    _warn(f"connection {connection.id} sends its credentials to {host} unencrypted: write https:// before its host")
+
+
+@cache
+def _warn(text: str) -> None:
+    """Say it once, and not for each kind of schemas."""
+    log.warning("%s", text)
 
 
 def _parts(url: str) -> SplitResult | None:

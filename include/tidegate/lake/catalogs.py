@@ -1,5 +1,6 @@
 """Iceberg's catalogs, by Airflow's connections."""
 
+import logging
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
@@ -13,15 +14,19 @@ from sqlalchemy import inspect, make_url
 from sqlalchemy.exc import ArgumentError
 
 from tidegate.config.database_urls import PERCENT_ENCODED, has_split_password
+from tidegate.config.plain_http import readable_at
 from tidegate.lake.iceberg_errors import asking, text_of
 from tidegate.model.errors import WrongDefinitionError
 from tidegate.parquet.known_stores import object_place, object_system, use_warehouse
 from tidegate.parquet.object_stores import warehouse_store
 from tidegate.ports import Connection, Connections
 
+log = logging.getLogger(__name__)
+
 _SQLITE: Final = "sqlite"
 _DATABASES: Final = ("postgresql", _SQLITE)
 _NAME: Final = "name"
+_CREDENTIALS: Final = frozenset({"auth", "credential", "token"})
 _NESTED: Final = ("auth", "ssl")
 _SECRET = re.compile(r"password|secret|token|credential|access-key|account-key|connection-string", re.IGNORECASE)
 
@@ -51,6 +56,7 @@ def open_catalog(connection: Connection) -> Catalog:
     name = properties.pop(_NAME, connection.id)
     secrets = tuple(_secrets(properties))
     _reach_warehouse(connection, properties)
+    _warn_of_readable_credentials(connection, properties)
     try:
         with asking(f"connection {connection.id}", secrets):
             return load_catalog(name, **properties)
@@ -146,6 +152,15 @@ def _property(connection: Connection, name: str, value: object) -> Any:
     return mapping
 
 
+def _warn_of_readable_credentials(connection: Connection, properties: Mapping[str, Any]) -> None:
+    uri = properties.get("uri", "")
+    host = readable_at(uri)
+    if host and ("@" in uri or properties.keys() & _CREDENTIALS):
+        log.warning(
+            "connection %s sends its credentials to %s unencrypted: write https:// in its uri", connection.id, host
+        )
+
+
 def _mapping(connection: Connection, name: str, value: object) -> Mapping[str, Any]:
     if not isinstance(value, Mapping):
         raise _wrong(connection, f"its {name} must be a mapping, as pyiceberg has it")
@@ -153,7 +168,7 @@ def _mapping(connection: Connection, name: str, value: object) -> Mapping[str, A
 
 
 def _credential(connection: Connection, properties: Mapping[str, Any]) -> dict[str, str]:
-    if not connection.password or properties.keys() & {"auth", "credential", "token"}:
+    if not connection.password or properties.keys() & _CREDENTIALS:
         return {}
     if connection.login:
         return {"credential": f"{connection.login}:{connection.password}"}

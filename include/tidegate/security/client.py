@@ -4,6 +4,7 @@ import logging
 from collections.abc import Iterable, Mapping
 
 from tidegate.config.nearest import nearest
+from tidegate.config.plain_http import readable_at
 from tidegate.model.errors import WrongDefinitionError
 from tidegate.ports import Connection
 from tidegate.security import names
@@ -14,6 +15,7 @@ from tidegate.security.tls import tls
 log = logging.getLogger(__name__)
 
 _OF_KAFKA = ("kafka", "tidegate_kafka", "")  # one of the environment may have no type
+_TOKEN_ENDPOINT = "sasl.oauthbearer.token.endpoint.url"  # noqa: S105 (a property's name)
 _PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 
 
@@ -50,6 +52,7 @@ def _client(connection: Connection) -> dict[str, str]:
     if protocol.startswith("SASL"):
         client |= sasl(named, connection.login, connection.password)
         _warn_of_readable_passwords(connection.id, client)
+        _warn_of_readable_secrets(connection.id, client)
     else:
         _refuse_needless(named, protocol, "SASL_SSL")
         _warn_of_needless_passwords(connection, protocol)
@@ -129,3 +132,11 @@ def _warn_of_needless_passwords(connection: Connection, protocol: str) -> None:
 def _warn_of_readable_passwords(connection_id: str, client: Mapping[str, str]) -> None:
     if client["security.protocol"].upper() == "SASL_PLAINTEXT" and client["sasl.mechanism"] == "PLAIN":
         log.warning("connection %s sends its password unencrypted: take SASL_SSL", connection_id)
+
+
+def _warn_of_readable_secrets(connection_id: str, client: Mapping[str, str]) -> None:
+    if host := readable_at(client.get(_TOKEN_ENDPOINT, "")):
+        log.warning(
+            "connection %s sends its client secret to %s unencrypted: write https:// in %s",
+            *(connection_id, host, _TOKEN_ENDPOINT),
+        )

@@ -90,6 +90,19 @@ def test_kerberos_is_the_mechanism_where_only_its_service_is_named(protocol: str
     assert kafka_client(kafka(extra)) == {**extra, **more, "sasl.mechanism": "GSSAPI"}
 
 
+def test_a_client_secret_that_travels_unencrypted_is_warned_of(caplog: pytest.LogCaptureFixture) -> None:
+    endpoint = "sasl.oauthbearer.token.endpoint.url"
+    oidc = {
+        **BROKERS,
+        "security.protocol": "SASL_SSL",
+        "sasl.mechanism": "OAUTHBEARER",
+        "sasl.oauthbearer.method": "oidc",
+    }
+    for url in ("https://idp/token", "http://127.0.0.1/token", "http://idp/token"):
+        kafka_client(kafka({**oidc, endpoint: url}, login="me", password=SECRET))
+    assert caplog.messages == [f"connection k sends its client secret to idp unencrypted: write https:// in {endpoint}"]
+
+
 @pytest.mark.parametrize(
     ("extra", "said"),
     [
