@@ -3,6 +3,7 @@
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Final
 from urllib.parse import urlsplit
 
 from tidegate.config.extras import missing
@@ -19,7 +20,8 @@ RESERVED = frozenset(
 """Headers, in lower case, that a definition can't give: they say what the record is, or how the connection is used."""
 CREDENTIALS = frozenset({"authorization", "proxy-authorization", "cookie"})
 """Headers, in lower case, that are secrets, and so a connection's."""
-_NAME = r"[!#$%&'*+.^_`|~0-9A-Za-z-]+"  # RFC 9110, 5.6.2
+HEADER_NAME: Final = r"[!#$%&'*+.^_`|~0-9A-Za-z-]+"  # RFC 9110, 5.6.2
+"""The pattern of a header's name."""
 
 
 @dataclass(frozen=True)
@@ -53,7 +55,7 @@ class HeaderLines(PropertyType):
     def allowed(self) -> Allowed:
         schema = {
             "type": "object",
-            "propertyNames": {"pattern": f"^{_NAME}$"},
+            "propertyNames": {"pattern": f"^{HEADER_NAME}$"},
             "additionalProperties": {"type": "string"},
         }
         return Allowed(schema, "headers and texts, `{X-Team: harbour}`")
@@ -64,7 +66,7 @@ class HeaderLines(PropertyType):
 
 def wrong_header(name: object, text: object) -> str | None:
     """What is wrong with a header of a definition, to be read after a property's name; None if nothing is."""
-    if not isinstance(name, str) or not re.fullmatch(_NAME, name):
+    if not isinstance(name, str) or not re.fullmatch(HEADER_NAME, name):
         return f"has {name!r}, which is no name of a header: write as in X-Team"
     if name.lower() in RESERVED:
         return f"has {name}, which Tidegate sets for each request: remove it"

@@ -1,12 +1,15 @@
 """What a connection of type http has for a server: a user and a password, a token, a certificate, secret headers."""
 
-from collections.abc import Mapping
+import re
+from collections.abc import Iterator, Mapping
+from itertools import chain
 from typing import Any
 from urllib.parse import urlsplit
 
 import certifi
 import pycurl
 
+from tidegate.config.http_values import HEADER_NAME, RESERVED
 from tidegate.http.allowed import AllowedAddresses
 from tidegate.model.errors import WrongDefinitionError
 from tidegate.model.subscription import HttpEndpoint
@@ -47,33 +50,54 @@ def secret_headers(connection: Connection | None) -> Mapping[str, str]:
 
 
 def _check(endpoint: HttpEndpoint, connection: Connection, allowed: AllowedAddresses) -> None:
-    def refuse(why: str) -> WrongDefinitionError:
-        return WrongDefinitionError(f"connection {connection.id} {why}")
+    complaints = (_of_itself(connection), _of_place(endpoint, connection, allowed), _of_extras(connection))
+    if said := next(chain.from_iterable(complaints), None):
+        raise WrongDefinitionError(f"connection {connection.id} {said}")
 
+
+def _of_itself(connection: Connection) -> Iterator[str]:
     if connection.type not in ("http", "https"):
-        raise refuse(
-            f"has type {connection.type}: credentials for processing.kind http are of a connection of type http"
-        )
+        yield f"has type {connection.type}: credentials for processing.kind http are of a connection of type http"
+    for part, text in (("login", connection.login), ("password", connection.password)):
+        if found := _unsendable(text or ""):
+            yield f"can't be used: its {part} {found}: write it without"
+
+
+def _of_place(endpoint: HttpEndpoint, connection: Connection, allowed: AllowedAddresses) -> Iterator[str]:
     parts = urlsplit(endpoint.uri)
     host = (connection.host or "").partition("://")[2] or connection.host
     if host and host.lower() != (parts.hostname or ""):
-        raise refuse(f"is for {host}, and processing.uri is at {parts.hostname}: its credentials aren't sent there")
+        yield f"is for {host}, and processing.uri is at {parts.hostname}: its credentials aren't sent there"
     has_secrets = connection.password or connection.extra.get("headers")
     if parts.scheme.lower() == "http" and has_secrets and not allowed.names(parts.hostname or ""):
-        raise refuse(f"has secrets, and {endpoint.place} isn't encrypted: write https in processing.uri")
+        yield f"has secrets, and {endpoint.place} isn't encrypted: write https in processing.uri"
+
+
+def _of_extras(connection: Connection) -> Iterator[str]:
     for name, value in connection.extra.items():
         if name not in _EXTRAS:
-            raise refuse(f"has an extra {name!r}, which isn't known: {', '.join(_EXTRAS)} are")
-        if name == "headers":
-            if not isinstance(value, dict) or not all(_is_header(*each) for each in value.items()):
-                raise refuse(
-                    'has an extra headers that isn\'t a mapping of headers to texts, as in {"X-Api-Key": "..."}'
-                )
+            yield f"has an extra {name!r}, which isn't known: {', '.join(_EXTRAS)} are"
+        elif name == "headers":
+            yield from _of_headers(value)
         elif not isinstance(value, str) or not value:
-            raise refuse(f"has an extra {name} that isn't a text: certificates are always verified; name a file")
+            yield f"has an extra {name} that isn't a text: certificates are always verified; name a file"
+
+
+def _of_headers(headers: object) -> Iterator[str]:
+    if not isinstance(headers, dict) or not all(_is_header(*each) for each in headers.items()):
+        yield 'has an extra headers that isn\'t a mapping of headers to texts, as in {"X-Api-Key": "..."}'
+    elif reserved := next((name for name in headers if name.lower() in RESERVED), None):
+        yield f"has an extra headers with {reserved}, which Tidegate sets for each request: remove it"
+
+
+def _unsendable(text: str) -> str | None:
+    """What of a text would end the headers in their midst, and cost requests their bodies; None if nothing."""
+    if found := re.search(r"[\r\n]+", text):
+        return f"{'ends with' if found.end() == len(text) else 'contains'} a line break"
+    return "contains a NUL character" if "\0" in text else None
 
 
 def _is_header(name: object, text: object) -> bool:
     if not isinstance(name, str) or not isinstance(text, str):
         return False
-    return bool(name) and not set(name) & set(": \r\n\0") and name.isascii() and not set(text) & set("\r\n\0")
+    return re.fullmatch(HEADER_NAME, name) is not None and not _unsendable(text)

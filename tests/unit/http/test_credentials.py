@@ -97,6 +97,65 @@ def test_a_connection_that_cannot_be_meant_is_refused_without_its_secret(known: 
     assert "s3cret" not in str(raised.value)
 
 
+@pytest.mark.parametrize("end", ["\n", "\r\n", "\r", "\0", "\nX-More: 1", "\r\n\r\n"])
+@pytest.mark.parametrize("place", ["token", "password", "login", "header", "its name"])
+def test_no_credentials_end_the_headers_and_lose_the_body(place: str, end: str) -> None:
+    """The server would have answered an empty request, and the record have counted as delivered."""
+    known = {
+        "token": connection(password=f"s3cret{end}"),
+        "password": connection("ann", f"s3cret{end}"),
+        "login": connection(f"s3cret{end}", "p"),
+        "header": connection(headers={"X-Api-Key": f"s3cret{end}"}),
+        "its name": connection(headers={f"X-s3cret{end}": "k"}),
+    }[place]
+    with hooked() as hook, pytest.raises(WrongDefinitionError) as raised:
+        send(hook.uri, known)
+    assert hook.bodies == []
+    assert str(raised.value).startswith("connection hook ")
+    assert "s3cret" not in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("known", "said"),
+    [
+        (connection(password="s3cret\n"), "its password ends with a line break: write it without"),
+        (connection("ann", "s3\r\ncret"), "its password contains a line break: write it without"),
+        (connection("ann\r\n", "s3cret"), "its login ends with a line break: write it without"),
+        (connection("ann", "s3cret\0"), "its password contains a NUL character: write it without"),
+    ],
+)
+def test_it_is_said_which_part_has_a_line_break(known: Connection, said: str) -> None:
+    with pytest.raises(WrongDefinitionError) as raised:
+        curl_options(HttpEndpoint("https://there.test/x"), known, LOOPBACK)
+    assert str(raised.value) == f"connection hook can't be used: {said}"
+
+
+@pytest.mark.parametrize(
+    "name", ["Content-Length", "transfer-encoding", "Idempotency-Key", "QOH-Topic", "X Key", "X(Y)"]
+)
+def test_headers_of_a_connection_do_not_say_where_a_body_ends_nor_which_record_it_is(name: str) -> None:
+    with hooked() as hook, pytest.raises(WrongDefinitionError, match=r"^connection hook has an extra headers"):
+        send(hook.uri, connection(headers={name: "0"}))
+    assert hook.bodies == []
+
+
+@pytest.mark.parametrize(
+    "known",
+    [
+        connection(),
+        connection(password="t0ken"),
+        connection("ann", "p"),
+        connection(headers={"X-Api-Key": "k", "X-Empty": ""}),
+        connection(password=" t0ken "),
+    ],
+    ids=["none", "token", "login", "headers", "blanks"],
+)
+def test_whatever_the_credentials_are_the_body_arrives(known: Connection) -> None:
+    with hooked() as hook:
+        assert send(hook.uri, known).is_success
+    assert hook.bodies == [b"x"]
+
+
 def test_a_host_that_is_allowed_by_name_may_get_secrets_without_encryption() -> None:
     allowed = AllowedAddresses.parse("there.test")
     assert curl_options(HttpEndpoint("http://there.test/x"), connection("ann", "p"), allowed)
