@@ -11,6 +11,7 @@ import pycurl
 
 from tidegate.config.http_values import HEADER_NAME, RESERVED
 from tidegate.http.allowed import AllowedAddresses
+from tidegate.http.tls_files import wrong_files
 from tidegate.model.errors import WrongDefinitionError
 from tidegate.model.subscription import HttpEndpoint
 from tidegate.ports import Connection
@@ -50,7 +51,12 @@ def secret_headers(connection: Connection | None) -> Mapping[str, str]:
 
 
 def _check(endpoint: HttpEndpoint, connection: Connection, allowed: AllowedAddresses) -> None:
-    complaints = (_of_itself(connection), _of_place(endpoint, connection, allowed), _of_extras(connection))
+    complaints = (
+        _of_itself(connection),
+        _of_place(endpoint, connection, allowed),
+        _of_extras(connection),
+        wrong_files(connection.extra),
+    )
     if said := next(chain.from_iterable(complaints), None):
         raise WrongDefinitionError(f"connection {connection.id} {said}")
 

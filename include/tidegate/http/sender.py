@@ -28,17 +28,22 @@ _UNHEARD_SECONDS = 1.0
 """If so long nobody asks libcurl, it wasn't the server that was slow."""
 _POOL = 64  # handles; for each request libcurl looks through the connections of its pool for one that is idle
 _UNSEEN_SECONDS = 0.01  # until libcurl is asked again about sockets that it doesn't tell
-_NEVER_THE_RECORDS_FAULT = frozenset(
+_LOCAL_TLS = frozenset(
     {
-        pycurl.E_PEER_FAILED_VERIFICATION,
+        pycurl.E_BAD_FUNCTION_ARGUMENT,  # what libcurl says of a private key that it can't use
         pycurl.E_SSL_CACERT_BADFILE,
         pycurl.E_SSL_CERTPROBLEM,
         pycurl.E_SSL_CIPHER,
+        pycurl.E_SSL_CRL_BADFILE,
         pycurl.E_SSL_ENGINE_INITFAILED,
+        pycurl.E_SSL_ENGINE_NOTFOUND,
+        pycurl.E_SSL_ENGINE_SETFAILED,
         pycurl.E_SSL_ISSUER_ERROR,
-        pycurl.E_UNSUPPORTED_PROTOCOL,
-        pycurl.E_URL_MALFORMAT,
     }
+)
+"""Of the connection's own files, whose text may quote what was written in place of one."""
+_NEVER_THE_RECORDS_FAULT = frozenset(
+    {pycurl.E_PEER_FAILED_VERIFICATION, pycurl.E_UNSUPPORTED_PROTOCOL, pycurl.E_URL_MALFORMAT}
 )
 
 Later = deque[tuple[float, Request, int]]
@@ -292,6 +297,11 @@ class Sender:
         why = self._why(handle, text)
         if _is_garbled(handle.curl, code):
             why = None, "its answer isn't HTTP"
+        elif code in _LOCAL_TLS:
+            raise BatchFailedError(
+                f"{self._endpoint.place} can't be sent to: libcurl can't use the connection's verify, cert or key (its "
+                f"error {code}); look at these files"
+            )
         elif code in _NEVER_THE_RECORDS_FAULT:
             raise BatchFailedError(f"{self._endpoint.place} can't be sent to: {text}")
         outcome = self._outcome(handle.curl, *why)

@@ -156,6 +156,77 @@ def test_whatever_the_credentials_are_the_body_arrives(known: Connection) -> Non
     assert hook.bodies == [b"x"]
 
 
+@pytest.fixture
+def files(tmp_path: Path) -> dict[str, str]:
+    """PEM files by name: two clients' certificates and keys, the second one's key with a password."""
+    authority = Authority.new("ca")
+    texts = {"ca": authority.pem, "rubbish": "s3cret", "empty": ""}
+    for name, password in (("mine", None), ("locked", "s3same")):
+        identity = authority.sign(name)
+        texts |= {name: identity.chain_pem, f"{name}-key": identity.key_pem(password)}
+    texts["both"] = texts["mine"] + texts["mine-key"]
+    for name, text in texts.items():
+        (tmp_path / f"s3cret-{name}.pem").write_text(text)
+    (tmp_path / "s3cret-folder.pem").mkdir()
+    known = {name: str(tmp_path / f"s3cret-{name}.pem") for name in (*texts, "folder", "gone")}
+    return known | {"text": texts["mine-key"], "one-line": texts["mine-key"].replace("\n", " "), "long": "s3cret" * 999}
+
+
+NO_FILE = "that names no file that can be read here"
+TEXT = "that holds the text of a key or a certificate where the path of a file is meant"
+
+
+@pytest.mark.parametrize(
+    ("extra", "said"),
+    [
+        *(({name: "gone"}, f"has an extra {name} {NO_FILE} (No such file") for name in ("verify", "cert", "key")),
+        *(({name: "folder"}, f"has an extra {name} {NO_FILE} (Not a file)") for name in ("verify", "cert", "key")),
+        *(({name: "text"}, f"has an extra {name} {TEXT}") for name in ("verify", "cert", "key")),
+        ({"cert": "mine", "key": "one-line"}, f"has an extra key {TEXT}"),
+        ({"cert": "mine", "key": "long"}, f"has an extra key {NO_FILE} (File name too long)"),
+        ({"verify": "rubbish"}, "has an extra verify that names a file without a certificate"),
+        ({"verify": "empty"}, "has an extra verify that names a file without a certificate"),
+        ({"verify": "mine-key"}, "has an extra verify that names a file without a certificate"),
+        ({"cert": "mine", "key": "locked-key"}, "has no extra key-password, and the key in the extra key has a pass"),
+        (
+            {"cert": "locked", "key": "locked-key", "key-password": "no"},
+            "has an extra key-password that isn't that of the key",
+        ),
+        (
+            {"cert": "mine", "key": "locked-key", "key-password": "s3same"},
+            "has an extra cert that isn't that of the key in the extra key: name two that belong together",
+        ),
+        ({"cert": "mine"}, "has extras cert and key that can't be used"),
+        ({"cert": "rubbish", "key": "mine-key"}, "has extras cert and key that can't be used"),
+        ({"cert": "mine", "key": "rubbish"}, "has extras cert and key that can't be used"),
+    ],
+)
+def test_files_that_cannot_be_used_are_refused_before_anything_is_sent_and_without_a_word_of_them(
+    files: dict[str, str], extra: dict[str, str], said: str
+) -> None:
+    known = connection(**{name: files.get(value, value) for name, value in extra.items()})
+    with hooked() as hook, pytest.raises(WrongDefinitionError) as raised:
+        send(hook.uri, known)
+    assert str(raised.value).startswith(f"connection hook {said}")
+    assert not any(secret in str(raised.value) for secret in ("s3cret", "s3same", "BEGIN"))
+    assert hook.begun == []
+
+
+@pytest.mark.parametrize(
+    "extra",
+    [
+        {"cert": "mine", "key": "mine-key"},
+        {"cert": "both"},
+        {"cert": "mine", "key": "mine-key", "key-password": "unneeded"},
+        {"cert": "locked", "key": "locked-key", "key-password": "s3same"},
+        {"verify": "ca"},
+    ],
+)
+def test_files_that_belong_together_are_taken(files: dict[str, str], extra: dict[str, str]) -> None:
+    with hooked() as hook:
+        assert send(hook.uri, connection(**{k: files.get(v, v) for k, v in extra.items()})).is_success
+
+
 def test_a_host_that_is_allowed_by_name_may_get_secrets_without_encryption() -> None:
     allowed = AllowedAddresses.parse("there.test")
     assert curl_options(HttpEndpoint("http://there.test/x"), connection("ann", "p"), allowed)

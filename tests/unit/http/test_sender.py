@@ -10,10 +10,12 @@ from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
 from http.server import BaseHTTPRequestHandler
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
+import pycurl
 import pytest
-from hooks import fine, hooked, say
+from hooks import fine, hooked, say, tls_of
 from running import until
 
 from tidegate.http.allowed import AllowedAddresses
@@ -23,6 +25,7 @@ from tidegate.http.sender import Outcome, Sender
 from tidegate.model.errors import BatchFailedError, WrongDefinitionError
 from tidegate.model.offsets import TopicPartition
 from tidegate.model.subscription import HttpEndpoint
+from tidegate_local.certificates import Authority
 
 pytestmark = pytest.mark.long
 
@@ -352,6 +355,27 @@ def test_no_proxy_of_the_environment_is_used(monkeypatch: pytest.MonkeyPatch) ->
 def test_a_file_is_no_place_to_send_to() -> None:
     with pytest.raises(BatchFailedError, match=r"can't be sent to: .*rotocol"):
         send("file:///etc/passwd", {P0: 1})
+
+
+@pytest.mark.parametrize("option", [pycurl.SSLKEY, pycurl.SSLCERT, pycurl.CAINFO])
+def test_files_of_a_connection_that_went_meanwhile_are_no_records_fault_and_are_not_quoted(
+    tmp_path: Path, option: int
+) -> None:
+    authority = Authority.new("ca")
+    mine = str(authority.sign("client").write_pem(tmp_path / "mine.pem"))
+    options = {pycurl.CAINFO: str(authority.write_pem(tmp_path / "ca.pem")), pycurl.SSLCERT: mine, pycurl.SSLKEY: mine}
+    pasted = "-----BEGIN PRIVATE KEY-----s3cret"
+    with hooked(tls=tls_of(authority, tmp_path, asks=True)) as hook:
+        endpoint = HttpEndpoint(hook.uri, retry_before_commit=1, delay_ms=0)
+        with (
+            closing(Sender(endpoint, LOOPBACK, options | {option: pasted})) as sender,
+            pytest.raises(
+                BatchFailedError, match=r"can't be sent to: libcurl can't use .*verify, cert or key"
+            ) as raised,
+        ):
+            deque(sender.send(requests(endpoint, {P0: 3})))
+    assert "s3cret" not in str(raised.value)
+    assert hook.begun == []
 
 
 def test_what_a_watcher_raises_ends_the_sending() -> None:
