@@ -93,7 +93,11 @@ def hooked(answer: "Answer | None" = None, tls: ssl.SSLContext | None = None) ->
     """A server, encrypted where there is a context for it; by default all is fine."""
     hook = Hook(answer or fine)
     if tls is not None:
-        hook.server.socket = tls.wrap_socket(hook.server.socket, server_side=True)
+        hook.server.socket = tls.wrap_socket(
+            hook.server.socket,
+            server_side=True,
+            do_handshake_on_connect=False,  # but in the threads: nobody waits for another's
+        )
         hook.uri = hook.uri.replace("http://", "https://")
     thread = threading.Thread(target=hook.server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True)
     thread.start()

@@ -50,6 +50,13 @@ def secret_headers(connection: Connection | None) -> Mapping[str, str]:
     return {**token, **(headers if isinstance(headers, dict) else {})}
 
 
+def has_credentials(connection: Connection | None) -> bool:
+    """Whether a server can refuse who sends, and not what is sent."""
+    return connection is not None and bool(
+        connection.login or connection.password or connection.extra.get("headers") or connection.extra.get("cert")
+    )
+
+
 def _check(endpoint: HttpEndpoint, connection: Connection, allowed: AllowedAddresses) -> None:
     complaints = (
         _of_itself(connection),

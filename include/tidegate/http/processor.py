@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from tidegate.http.allowed import AllowedAddresses, refusal
-from tidegate.http.credentials import curl_options, secret_headers
+from tidegate.http.credentials import curl_options, has_credentials, secret_headers
 from tidegate.http.delivery_log import DeliveryLog, delivered, offsets_by_partition, within
 from tidegate.http.handed import Handed
 from tidegate.http.only_sender import only_sender, refuse_second
@@ -99,7 +99,9 @@ class HttpProcessor:
 
     def sender(self, connection: Connection | None) -> Sender:
         """A sender with the connection's credentials."""
-        return Sender(self.endpoint, self.allowed, self._options(connection))
+        return Sender(
+            self.endpoint, self.allowed, self._options(connection), has_credentials=has_credentials(connection)
+        )
 
     def builder(self, connection: Connection | None) -> RequestBuilder:
         """What makes requests, with the connection's secret headers."""

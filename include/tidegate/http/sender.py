@@ -14,7 +14,8 @@ import pycurl
 
 from tidegate.http.allowed import AllowedAddresses, refusal
 from tidegate.http.request import Request
-from tidegate.model.errors import BatchFailedError
+from tidegate.http.tls_refusal import Refusals, refusal_in
+from tidegate.model.errors import BatchFailedError, TidegateError, UnauthorizedError
 from tidegate.model.offsets import TopicPartition
 from tidegate.model.subscription import HttpEndpoint
 
@@ -28,6 +29,9 @@ _UNHEARD_SECONDS = 1.0
 """If so long nobody asks libcurl, it wasn't the server that was slow."""
 _POOL = 64  # handles; for each request libcurl looks through the connections of its pool for one that is idle
 _UNSEEN_SECONDS = 0.01  # until libcurl is asked again about sockets that it doesn't tell
+_UNAUTHORIZED = frozenset({401, 407})
+_BROKEN = frozenset({pycurl.E_SEND_ERROR, pycurl.E_RECV_ERROR})
+"""A connection broke: also what is left of a server's refusal of a certificate, if that wasn't read in time."""
 _LOCAL_TLS = frozenset(
     {
         pycurl.E_BAD_FUNCTION_ARGUMENT,  # what libcurl says of a private key that it can't use
@@ -118,17 +122,26 @@ class _Handle:
 class Sender:
     """Sends to one endpoint; the connections outlast a call of `send`. `close` ends them.
 
-    `options` are libcurl's by number, as credentials have them: never shown.
+    `options` are libcurl's by number, as credentials have them: never shown. Whether there are any, of which an answer
+    says that they don't hold, `has_credentials` says.
     """
 
     def __init__(
-        self, endpoint: HttpEndpoint, allowed: AllowedAddresses, options: Mapping[int, Any] | None = None
+        self,
+        endpoint: HttpEndpoint,
+        allowed: AllowedAddresses,
+        options: Mapping[int, Any] | None = None,
+        *,
+        has_credentials: bool = False,
     ) -> None:
         self._endpoint = endpoint
         self._host = urlsplit(endpoint.uri).hostname or ""
         self._allowed = allowed
         self._options = dict(options or {})
+        self._has_credentials = has_credentials
+        self._refusals = Refusals(self._host, self._options)
         self._refused: str | None = None
+        self._failure: TidegateError | None = None
         self._socket: socket.socket | None = None
         self._pools = [_Pool()]
         self._free: list[_Handle] = []
@@ -152,8 +165,9 @@ class Sender:
         """What came of the requests, as it is known, some at a time; of a partition they are begun in order.
 
         The next requests begin when the caller comes back for more. `watch` is called now
-        and then; what it raises ends the sending. Raises WrongDefinitionError for an address that isn't allowed, and
-        BatchFailedError for a connection that can't be trusted: neither is a record's fault.
+        and then; what it raises ends the sending. Raises WrongDefinitionError for an address that isn't allowed,
+        UnauthorizedError where the server refuses certificate or credentials, and BatchFailedError for a connection
+        that can't be trusted or encrypted: none is a record's fault. What was answered until then comes first.
         """
         waiting = {at: iter(each) for at, each in requests.items()}
         busy = dict.fromkeys(waiting, 0)
@@ -170,6 +184,8 @@ class Sender:
                 busy[outcome.request.message.at] -= 1
             if outcomes:
                 yield outcomes
+            if self._failure is not None:
+                raise self._failure
             watch()
             if not outcomes and (self._running or later):
                 self._wait(later)
@@ -274,9 +290,15 @@ class Sender:
                 for curl in fine:
                     handle = self._running[curl]
                     outcome = self._outcome(curl, curl.getinfo(pycurl.RESPONSE_CODE), "")
+                    if refused := self._of_refused(outcome):
+                        self._failure = self._failure or refused
+                        continue
                     outcomes += self._final(outcome, later, 0 if outcome.is_success else handle.asked_seconds)
                 for curl, code, text in failed:
-                    outcomes += self._of_failed(self._running[curl], code, text, later)
+                    try:
+                        outcomes += self._of_failed(self._running[curl], code, text, later)
+                    except TidegateError as error:
+                        self._failure = self._failure or error
         return outcomes
 
     def _overdue(self, later: Later) -> list[Outcome]:
@@ -302,13 +324,41 @@ class Sender:
                 f"{self._endpoint.place} can't be sent to: libcurl can't use the connection's verify, cert or key (its "
                 f"error {code}); look at these files"
             )
+        elif refused := self._why_refused(handle.curl, code, text):
+            raise UnauthorizedError(
+                f"{self._endpoint.place} refuses the connection's certificate, or that it has none: {refused}; "
+                "look at cert and key in the extra of the connection that processing.connection names"
+            )
         elif code in _NEVER_THE_RECORDS_FAULT:
             raise BatchFailedError(f"{self._endpoint.place} can't be sent to: {text}")
         outcome = self._outcome(handle.curl, *why)
+        if code == pycurl.E_SSL_CONNECT_ERROR and self._is_last(outcome):
+            raise BatchFailedError(
+                f"{self._endpoint.place} can't be sent to, no encrypted connection comes about: {text}; look at "
+                "processing.uri, and at the server's TLS"
+            )
         if handle.is_forgiven and code == pycurl.E_OPERATION_TIMEDOUT:  # while it was connecting: that is no attempt
             insort(later, (time.monotonic(), outcome.request, outcome.attempts), key=_due)
             return []
         return self._final(outcome, later)
+
+    def _why_refused(self, curl: Any, code: int, text: str) -> str | None:
+        """What the server says against the client's certificate; None if nothing."""
+        if said := refusal_in(text):
+            return said
+        is_silent = code in _BROKEN and not curl.getinfo(pycurl.RESPONSE_CODE)
+        if not is_silent or not self._endpoint.uri.lower().startswith("https:"):
+            return None
+        return self._refusals.ask(curl.getinfo(pycurl.PRIMARY_IP), curl.getinfo(pycurl.PRIMARY_PORT))
+
+    def _of_refused(self, outcome: Outcome) -> UnauthorizedError | None:
+        """What there is to raise of credentials that no attempt was accepted with."""
+        if outcome.status not in _UNAUTHORIZED or not self._has_credentials or not self._is_last(outcome):
+            return None
+        return UnauthorizedError(
+            f"{self._endpoint.place} refuses the connection's credentials: it answers with HTTP status "
+            f"{outcome.status}; renew those of the connection that processing.connection names: no record is rejected"
+        )
 
     def _why(self, handle: _Handle, text: str) -> tuple[int | None, str]:
         """A status that was heard counts though its answer was too long; anything else that failed has none."""
@@ -324,9 +374,12 @@ class Sender:
         assert handle.request is not None  # noqa: S101 (it was just under way)
         return Outcome(handle.request, status, reason, handle.first, handle.attempt)
 
+    def _is_last(self, outcome: Outcome) -> bool:
+        return outcome.is_success or outcome.attempts == self._endpoint.attempts
+
     def _final(self, outcome: Outcome, later: Later, asked_seconds: int = 0) -> list[Outcome]:
         """The outcome, or none of a request that is tried again, no sooner than the server asks for."""
-        if outcome.is_success or outcome.attempts == self._endpoint.attempts:
+        if self._is_last(outcome):
             return [outcome]
         due = time.monotonic() + max(self._endpoint.delay_ms / 1000, asked_seconds)
         insort(later, (due, outcome.request, outcome.attempts + 1), key=_due)

@@ -3,12 +3,14 @@
 import json
 import os
 import signal
+import ssl
 import subprocess
 import sys
 import threading
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from typing import Any
@@ -26,6 +28,7 @@ from tidegate.model.errors import (
     BatchFailedError,
     DeliveryTimeoutError,
     StaleError,
+    UnauthorizedError,
     UnavailableError,
     WrongDefinitionError,
 )
@@ -374,6 +377,66 @@ def test_a_server_whose_certificate_is_not_trusted_is_no_records_fault(tmp_path:
     ):
         deliver(batch, hook.uri, connections=[connection], connection="hook")
     assert not hook.begun
+
+
+@pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3], ids=lambda each: each.name)
+@pytest.mark.parametrize("shown", ["none", "expired", "foreign"])
+def test_a_certificate_that_the_server_refuses_is_no_records_fault(
+    tmp_path: Path, shown: str, version: ssl.TLSVersion
+) -> None:
+    """Mostly the connection just breaks under TLS 1.3, as the request is under way when the server refuses."""
+    authority, batch = Authority.new("ca"), landed(tmp_path)
+    context = tls_of(authority, tmp_path, asks=True)
+    context.minimum_version = context.maximum_version = version
+    extra = {"verify": str(authority.write_pem(tmp_path / "ca.pem"))}
+    if shown != "none":
+        by = authority if shown == "expired" else Authority.new("other")
+        extra["cert"] = str(by.sign("client", expired=shown == "expired").write_pem(tmp_path / "client.pem"))
+    connection = Connection("hook", "https", None, None, None, None, extra)
+    with (
+        hooked(tls=context) as hook,
+        pytest.raises(
+            UnauthorizedError, match=r"refuses the connection's certificate, or that it has none: alert [a-z]"
+        ),
+    ):
+        deliver(batch, hook.uri, connections=[connection], connection="hook", concurrency=4)
+    assert not hook.begun
+    assert not list(batch.staging.glob("*/_result"))
+
+
+@pytest.mark.parametrize("status", [401, 407])
+def test_credentials_that_the_server_refuses_are_no_records_fault(tmp_path: Path, status: int) -> None:
+    """And what was answered before they expired isn't sent again once they are renewed."""
+    connection, refused = Connection("hook", "http", None, None, None, "t0ken", {}), threading.Event()
+    refused.set()
+    allowed = AllowedAddresses.parse("127.0.0.1, localhost")
+
+    def answer(handler: BaseHTTPRequestHandler, offset: int) -> None:
+        say(handler, status if offset >= 20 and refused.is_set() else 200, b"no")
+
+    def one(uri: str, batch: Batch) -> HttpProcessor:
+        made = processor(uri, [connection], connection="hook", concurrency=1, retry_before_commit=2)
+        return replace(made, allowed=allowed, output=output_of(batch))
+
+    first = landed(tmp_path, delivery="a" * 32)
+    with hooked(answer) as hook:
+        with pytest.raises(UnauthorizedError, match=f"refuses the connection's credentials: .* HTTP status {status}; "):
+            one(hook.uri, first).run(f"file://{first.manifest}", None, lambda _: None, lambda: None)
+        assert [offset for _, offset in hook.begun] == [*range(0, 20, 2), 20, 20, 20]
+        assert not list(first.staging.glob("*/_result"))
+        refused.clear()
+        hook.begun.clear()
+        second = landed(tmp_path, delivery="b" * 32)
+        one(hook.uri, second).run(f"file://{second.manifest}", None, lambda _: None, lambda: None)
+    assert [offset for _, offset in hook.begun] == list(range(20, 40, 2))
+    assert audited(second) == (20, 0)
+
+
+def test_without_credentials_a_status_401_is_the_records_own(tmp_path: Path) -> None:
+    batch = landed(tmp_path)
+    with hooked(fail_at(4, status=401)) as hook:
+        deliver(batch, hook.uri)
+    assert audited(batch) == (19, 1)
 
 
 def test_a_lake_elsewhere_is_refused(tmp_path: Path) -> None:

@@ -22,7 +22,7 @@ from tidegate.http.allowed import AllowedAddresses
 from tidegate.http.message import Message
 from tidegate.http.request import Request, RequestBuilder
 from tidegate.http.sender import Outcome, Sender
-from tidegate.model.errors import BatchFailedError, WrongDefinitionError
+from tidegate.model.errors import BatchFailedError, UnauthorizedError, WrongDefinitionError
 from tidegate.model.offsets import TopicPartition
 from tidegate.model.subscription import HttpEndpoint
 from tidegate_local.certificates import Authority
@@ -375,6 +375,59 @@ def test_files_of_a_connection_that_went_meanwhile_are_no_records_fault_and_are_
         ):
             deque(sender.send(requests(endpoint, {P0: 3})))
     assert "s3cret" not in str(raised.value)
+    assert hook.begun == []
+
+
+def test_what_was_answered_beside_a_refusal_is_heard_first() -> None:
+    stalled, answered = threading.Event(), threading.Barrier(3)  # nobody listens until both are answered
+
+    def answer(handler: BaseHTTPRequestHandler, number: int) -> None:
+        if number == 0 and hook.begun.count((0, 0)) == 1:
+            return say(handler, 401)
+        assert stalled.wait(20)
+        say(handler, 401 if number == 0 else 200)
+        handler.wfile.flush()
+        answered.wait(20)
+        return None
+
+    def stalls() -> None:
+        if len(hook.begun) == 3 and not stalled.is_set():
+            stalled.set()
+            answered.wait(20)
+
+    heard: list[int] = []
+    with hooked(answer) as hook:
+        endpoint = HttpEndpoint(hook.uri, retry_before_commit=1, delay_ms=0, concurrency=2)
+        with closing(Sender(endpoint, LOOPBACK, has_credentials=True)) as sender:
+            sent = sender.send(requests(endpoint, {P0: 2}), stalls)
+            with pytest.raises(UnauthorizedError, match="HTTP status 401"):
+                heard.extend(each.request.message.offset for some in sent for each in some)
+    assert heard == [1]
+
+
+@pytest.mark.parametrize("asks", [False, True])
+def test_a_connection_that_breaks_at_one_record_is_that_ones_also_under_tls(tmp_path: Path, *, asks: bool) -> None:
+    def reset(handler: BaseHTTPRequestHandler, number: int) -> None:
+        if number == 0:
+            handler.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\x01\x00\x00\x00\x00\x00\x00\x00")
+            handler.connection.close()
+            handler.close_connection = True
+        else:
+            say(handler, 200)
+
+    authority = Authority.new("ca")
+    mine = str(authority.sign("client").write_pem(tmp_path / "mine.pem"))
+    options = {pycurl.CAINFO: str(authority.write_pem(tmp_path / "ca.pem")), pycurl.SSLCERT: mine}
+    with hooked(reset, tls=tls_of(authority, tmp_path, asks=asks)) as hook:
+        endpoint = HttpEndpoint(hook.uri, retry_before_commit=1, delay_ms=0)
+        with closing(Sender(endpoint, LOOPBACK, options)) as sender:
+            outcomes = [each for some in sender.send(requests(endpoint, {P0: 2})) for each in some]
+    assert [(o.request.message.offset, o.status, o.attempts) for o in outcomes] == [(0, None, 2), (1, 200, 1)]
+
+
+def test_a_server_that_speaks_no_tls_is_no_records_fault() -> None:
+    with hooked() as hook, pytest.raises(BatchFailedError, match=r"no encrypted connection comes about: .*version"):
+        send(hook.uri.replace("http:", "https:"), {P0: 3})
     assert hook.begun == []
 
 
