@@ -20,6 +20,9 @@ RESERVED = frozenset(
 """Headers, in lower case, that a definition can't give: they say what the record is, or how the connection is used."""
 CREDENTIALS = frozenset({"authorization", "proxy-authorization", "cookie"})
 """Headers, in lower case, that are secrets, and so a connection's."""
+_LIKE_A_CREDENTIAL = re.compile(
+    r"pass|pwd|secret|token|key|credential|auth(?!or)|private|signature|session|cookie|jwt", re.IGNORECASE
+)
 HEADER_NAME: Final = r"[!#$%&'*+.^_`|~0-9A-Za-z-]+"  # RFC 9110, 5.6.2
 """The pattern of a header's name."""
 
@@ -77,6 +80,11 @@ def wrong_header(name: object, text: object) -> str | None:
     if not all(each.isprintable() or each == "\t" for each in text):
         return f"has {name}, whose value has characters that no header can have, such as a line break: remove them"
     return None
+
+
+def is_like_a_credential(name: str) -> bool:
+    """Whether a header of this name mostly is a secret, as X-Api-Key is."""
+    return _LIKE_A_CREDENTIAL.search(name) is not None
 
 
 @dataclass(frozen=True)

@@ -13,6 +13,7 @@ from tidegate.config.assign_seek import ASSIGN_SEEK, is_given, portions, selecti
 from tidegate.config.deserializers import REGISTERED, charset, short_name
 from tidegate.config.extras import missing, older_airflow
 from tidegate.config.findings import Findings
+from tidegate.config.http_values import is_like_a_credential
 from tidegate.config.property_table import (
     DESERIALIZATION,
     EXECUTION_TIMEOUT,
@@ -186,6 +187,17 @@ def check_kind(found: Values, good: Mapping[str, Values], deserialization: Deser
             findings.add(f"processing.{name}", text, "refused", given[name])
     if kind == "http":
         _check_http(found, good, deserialization, findings)
+        _check_secret_headers(good["processing"].get("headers", {}), findings)
+
+
+def _check_secret_headers(headers: Mapping[str, str], findings: Findings) -> None:
+    """Definitions lie in repositories, where many may read them; a connection's headers are sent as well."""
+    if named := ", ".join(name for name in headers if is_like_a_credential(name)):
+        text = (
+            f"processing.headers has {named}, which looks like a secret that whoever sees the definition can read: "
+            "put it into the extra headers of the connection that processing.connection names"
+        )
+        findings.add("processing.headers", text, "like-a-secret", severity="warning")
 
 
 def _check_http(

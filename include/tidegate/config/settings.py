@@ -47,7 +47,7 @@ TESTS: Final = "tests"
 
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):")
 _SECRET_IN_QUERY = re.compile(
-    r"(?i)([?&][^=&]*(?:pass|pwd|secret|token|key|credential|auth|sig|dsn|options|service)[^=&]*=)[^&]*"
+    r"(?i)([?&](?:[^=&]*(?:pass|pwd|secret|token|key|credential|auth|sig|dsn|options|service)[^=&]*|code|jwt|sid)=)[^&]*"
 )
 _SECRET_IN_ADDRESS = re.compile(r"(://[^/?#@:]*:).*@")  # a password may hold any character: rather hide too much
 _PASSWORD_OF_A_PLACE = re.compile(r"://[^/@:]*:(?![0-9]+(?:/|$)).*@")  # not `hdfs://name:8020/a@b`

@@ -6,6 +6,7 @@ from dataclasses import dataclass, fields, is_dataclass
 from pathlib import Path
 from typing import Any, Final
 
+from tidegate.config.http_values import is_like_a_credential
 from tidegate.config.property_table import PROPERTIES, Property, field_of, path_of
 from tidegate.config.reading import Reading
 from tidegate.config.settings import redact
@@ -15,6 +16,7 @@ from tidegate.runtime.definitions import STORED, is_stored
 HIDDEN: Final = "(hidden)"
 """In the place of a value that may be a secret."""
 _SECRET_NAME = re.compile(r"pass|pwd|secret|token|jaas|credential|auth(?!or)|private|keystore\.key", re.IGNORECASE)
+_HEADERS: Final = "processing.headers"
 _NONE: Final = object()
 
 
@@ -69,6 +71,8 @@ def _value(draft: Subscription, section: str, name: str, declared: Property) -> 
 
 
 def _shown(path: str, value: Any) -> str:
+    if path == _HEADERS and isinstance(value, Mapping):
+        value = {name: HIDDEN if is_like_a_credential(str(name)) else text for name, text in value.items()}
     return HIDDEN if _SECRET_NAME.search(path) else redact(_text(value))
 
 

@@ -145,3 +145,15 @@ def test_what_is_for_http_is_refused_with_spark(tmp_path: Path, name: str) -> No
 def test_what_needs_spark_is_refused(tmp_path: Path, consumer: dict[str, Any], top: dict[str, Any], said: str) -> None:
     (problem,) = reading(tmp_path, LEAST, consumer, **top).problems
     assert problem.message.startswith(said)
+
+
+@pytest.mark.parametrize("name", ["X-Api-Key", "Ocp-Apim-Subscription-Key", "X-Hub-Signature", "x-auth"])
+def test_a_header_that_looks_like_a_secret_is_warned_of_and_not_quoted(tmp_path: Path, name: str) -> None:
+    found = reading(tmp_path, {**LEAST, "headers": {"X-Team": "harbour", name: "sesame", "X-Author": "ann"}})
+    (problem,) = found.problems
+    assert (problem.severity, problem.property, problem.value) == ("warning", "processing.headers", None)
+    assert problem.message == (
+        f"processing.headers has {name}, which looks like a secret that whoever sees the definition can read: "
+        "put it into the extra headers of the connection that processing.connection names"
+    )
+    assert found.subscription is not None

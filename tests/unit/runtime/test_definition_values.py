@@ -2,6 +2,8 @@
 
 from pathlib import Path
 
+import pytest
+
 from tidegate.config.reading import read
 from tidegate.runtime.definition_values import definition_values
 
@@ -40,6 +42,44 @@ def test_no_secret_is_shown(tmp_path: Path) -> None:
     shown = {each.name: each.value for each in definition_values(read(file))}
     assert "sesame" not in shown["description"]
     assert "postgresql://" in shown["description"]
+
+
+HTTP = """\
+topics: [flights]
+consumer: {group.id: flights-hook}
+processing:
+  kind: http
+  output: data/flights
+"""
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "X-Api-Key",
+        "Api-Key",
+        "Ocp-Apim-Subscription-Key",
+        "X-Auth",
+        "X-Hub-Signature",
+        "X-Session-Id",
+        "X-Access-Token",
+    ],
+)
+def test_headers_that_look_like_a_credential_are_hidden(tmp_path: Path, name: str) -> None:
+    file = tmp_path / "hook.yaml"
+    file.write_text(
+        f"{HTTP}  uri: https://hooks.test/in\n  headers: {{{name}: sesame, X-Team: harbour, X-Author: ann}}\n"
+    )
+    shown = {each.name: each.value for each in definition_values(read(file))}
+    assert shown["processing.headers"] == f"{name}: (hidden), X-Team: harbour, X-Author: ann"
+
+
+@pytest.mark.parametrize("name", ["code", "api_key", "apikey", "sig", "access_token", "subscription-key", "jwt", "sid"])
+def test_parameters_of_a_uri_that_look_like_a_credential_are_hidden(tmp_path: Path, name: str) -> None:
+    file = tmp_path / "hook.yaml"
+    file.write_text(f"{HTTP}  uri: https://hooks.test/in?page=2&{name}=sesame&zip-code=1&keep=3\n")
+    shown = {each.name: each.value for each in definition_values(read(file))}
+    assert shown["processing.uri"] == f"https://hooks.test/in?page=2&{name}=***&zip-code=1&keep=3"
 
 
 def test_a_wrong_value_is_shown_as_the_file_has_it_and_never_as_its_default(tmp_path: Path) -> None:
