@@ -19,7 +19,7 @@ class MisfitError(WrongDefinitionError):
 
 
 class UnauthorizedError(WrongDefinitionError):
-    """A store, a catalog or a server refuses: mend the connection's keys, or give them the right; trying again is vain."""
+    """A store, a catalog or a server refuses: mend the keys, or give them the right; trying again can't help."""
 
 
 LONGER = (
