@@ -1,15 +1,15 @@
 """The PEM files that a connection of type http names: they are tried before anything is sent."""
 
-import re
 import ssl
 import stat
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from tidegate.config.pasted_text import is_pasted
+
 FILES = ("verify", "cert", "key")
 """The extras that name a file."""
-_TEXT_OF_A_FILE = re.compile(r"-----BEGIN|[\r\n]")
 
 
 def wrong_files(extra: Mapping[str, Any]) -> Iterator[str]:
@@ -25,7 +25,7 @@ def wrong_files(extra: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _wrong_path(name: str, value: str) -> str | None:
-    if _TEXT_OF_A_FILE.search(value):
+    if is_pasted(value):
         return (
             f"has an extra {name} that holds the text of a key or a certificate where the path of a file is meant: "
             "put it into a file that only Airflow's user can read, and name that"

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
+from tidegate.config.pasted_text import is_pasted
 from tidegate.model.errors import WrongDefinitionError
 
 if TYPE_CHECKING:
@@ -32,7 +33,7 @@ def refuse_text(name: str, value: str) -> None:
     """Raise WrongDefinitionError, quoting nothing, where a path is expected and a key or certificate was pasted."""
     if not name.endswith((".location", ".file")):
         return
-    if "-----BEGIN" in value or "\n" in value or "\r" in value:
+    if is_pasted(value):
         raise WrongDefinitionError(
             f"{name} holds the text of a key or certificate where the path of a file was meant: put it into "
             f"{_TEXTS.get(name, 'a file, and its path here')}"

@@ -281,16 +281,18 @@ def test_a_server_that_sends_without_end_is_cut_off_and_memory_stays_bounded() -
     assert sent[0] < 50_000_000
 
 
-def test_a_connection_that_is_reset_counts_as_an_attempt() -> None:
-    def reset(handler: BaseHTTPRequestHandler, number: int) -> None:
-        if number == 0:
-            handler.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\x01\x00\x00\x00\x00\x00\x00\x00")
-            handler.connection.close()
-            handler.close_connection = True
-        else:
-            say(handler, 200)
+def reset_first(handler: BaseHTTPRequestHandler, number: int) -> None:
+    """Breaks the connection of the first request off, and takes the others."""
+    if number == 0:
+        handler.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\x01\x00\x00\x00\x00\x00\x00\x00")
+        handler.connection.close()
+        handler.close_connection = True
+    else:
+        say(handler, 200)
 
-    with hooked(reset) as hook:
+
+def test_a_connection_that_is_reset_counts_as_an_attempt() -> None:
+    with hooked(reset_first) as hook:
         outcomes = send(hook.uri, {P0: 2})
     assert [(o.request.message.offset, o.status, o.attempts) for o in outcomes] == [(0, None, 2), (1, 200, 1)]
 
@@ -407,18 +409,10 @@ def test_what_was_answered_beside_a_refusal_is_heard_first() -> None:
 
 @pytest.mark.parametrize("asks", [False, True])
 def test_a_connection_that_breaks_at_one_record_is_that_ones_also_under_tls(tmp_path: Path, *, asks: bool) -> None:
-    def reset(handler: BaseHTTPRequestHandler, number: int) -> None:
-        if number == 0:
-            handler.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\x01\x00\x00\x00\x00\x00\x00\x00")
-            handler.connection.close()
-            handler.close_connection = True
-        else:
-            say(handler, 200)
-
     authority = Authority.new("ca")
     mine = str(authority.sign("client").write_pem(tmp_path / "mine.pem"))
     options = {pycurl.CAINFO: str(authority.write_pem(tmp_path / "ca.pem")), pycurl.SSLCERT: mine}
-    with hooked(reset, tls=tls_of(authority, tmp_path, asks=asks)) as hook:
+    with hooked(reset_first, tls=tls_of(authority, tmp_path, asks=asks)) as hook:
         endpoint = HttpEndpoint(hook.uri, retry_before_commit=1, delay_ms=0)
         with closing(Sender(endpoint, LOOPBACK, options)) as sender:
             outcomes = [each for some in sender.send(requests(endpoint, {P0: 2})) for each in some]
