@@ -362,3 +362,19 @@ def test_folders_of_parquet_go_elsewhere_or_are_exchanged_where_somebody_says_so
     assert not live & set((tmp_path / "lake/live").rglob("*.parquet"))
     assert not list((tmp_path / "data/landing").rglob("*.parquet"))
     assert tidegate("run", "orders")[1]["records"] == 0
+
+
+def test_a_folder_that_was_lost_is_made_again_by_the_command_that_files_names(
+    tidegate: Invoke, topic: Callable[..., str], produce: Callable[..., None], tmp_path: Path
+) -> None:
+    orders = topic()
+    produce(orders, 10)
+    (tmp_path / "orders.yaml").write_text(DEFINITION.format(topic=orders))
+    batch = tidegate("run", "orders")[1]["batch_id"]
+    shutil.rmtree(tmp_path / "lake/live" / f"batch_id={batch}")
+    lost = CliRunner().invoke(app, ["files", "orders"])
+    assert lost.exit_code == 1
+    (named,) = re.findall(r"`tidegate (reprocess [^`]+)` makes it again", " ".join(lost.output.split()))
+    assert tidegate(*shlex.split(named))[0] == 0
+    assert len(tidegate("files", "orders")[1]) > 0
+    assert offsets(tmp_path / "lake/live") == list(range(10))

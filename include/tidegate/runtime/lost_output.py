@@ -5,8 +5,10 @@ from collections.abc import Callable
 from tidegate.config.settings import Settings
 from tidegate.ledger.holders import has_tables
 from tidegate.ledger.sql import SqlLedger
+from tidegate.model.batch import Batch
 from tidegate.model.errors import LostDataError, message
-from tidegate.model.output_uri import parse_output
+from tidegate.model.output_uri import has_folders, parse_output
+from tidegate.steps.absent_output import newest_published
 
 _LOOKED_BACK = 20  # batches
 
@@ -18,14 +20,19 @@ def refuse_lost(name: str, output: str, settings: Settings, has_batch: Callable[
     """
     if not has_tables(settings.ledger):
         return
-    entries = SqlLedger(settings.ledger).history(name, _LOOKED_BACK)
-    published = (entry.batch for entry in entries if entry.batch.is_published and entry.batch.output == output)
-    newest = next(published, None)
+    newest = newest_published(SqlLedger(settings.ledger), name, output, _LOOKED_BACK)
     if newest is not None and not has_batch(newest.id):
         raise LostDataError(
             message(
                 f"{parse_output(output).written} doesn't have batch {newest.id}, which was published into it",
                 newest,
-                f"bring it back; the next batch of {name} is refused until then, and says how to go on without it",
+                f"bring it back{_or(newest)}",
             )
         )
+
+
+def _or(lost: Batch) -> str:
+    """Of folders each may be missing, and the next batch is published beside the others."""
+    if has_folders(lost.output):
+        return f", or `tidegate reprocess {lost.subscription} --batch {lost.id} --in-place` makes it again"
+    return f"; the next batch of {lost.subscription} is refused until then, and says how to go on without it"

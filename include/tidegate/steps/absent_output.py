@@ -3,6 +3,7 @@
 from tidegate.model.batch import Batch, State
 from tidegate.model.errors import UnavailableError, message
 from tidegate.model.output_uri import parse_output
+from tidegate.ports import Ledger
 from tidegate.steps.context import Context
 
 _ALL = 1_000_000  # batches
@@ -15,13 +16,18 @@ def refuse_absent(ctx: Context, output: str, waiting: Batch | None = None) -> No
     """
     if not ctx.lake.is_absent(output):
         return
-    batches = (entry.batch for entry in ctx.ledger.history(ctx.subscription.name, _ALL))
-    published = next((batch for batch in batches if batch.is_published and batch.output == output), None)
+    published = newest_published(ctx.ledger, ctx.subscription.name, output, _ALL)
     if published is not None:
         written = parse_output(output).written
         why = f"this machine sees nothing in {written}, and batch {published.id} was published into it"
         remedy = f"mount it here, as on each machine that runs tasks; {_or(waiting)}"
         raise UnavailableError(message(why, ctx.place, remedy))
+
+
+def newest_published(ledger: Ledger, subscription: str, output: str, limit: int) -> Batch | None:
+    """The newest batch that was published into an output, among so many of the subscription's newest ones."""
+    batches = (entry.batch for entry in ledger.history(subscription, limit))
+    return next((batch for batch in batches if batch.is_published and batch.output == output), None)
 
 
 def _or(waiting: Batch | None) -> str:

@@ -76,6 +76,7 @@ def test_an_output_that_lost_its_newest_batch_is_an_error_and_no_shorter_list(ho
     assert f"file://{home}/my lake doesn't have batch {batch.id}, which was published into it" in " ".join(
         lost.output.split()
     )
+    assert f"`tidegate reprocess {batch.subscription} --batch {batch.id} --in-place`" in " ".join(lost.output.split())
     assert files("--format", "symlink").exit_code == 1
     assert not (home / "my lake/_symlink_format_manifest").exists()
 
