@@ -222,5 +222,12 @@ def test_json_schema_reads_every_id_by_the_readers_types(spark):
     wrong = "it isn't one JSON document of the schema's types"
     assert [one.reason for one in found] == [
         *[None] * 3,
-        *[wrong, wrong, "it isn't UTF-8", wrong, "schema id 3 isn't in the Schema Registry", UNFRAMED],
+        *[
+            "its field id isn't bigint",
+            wrong,
+            "it isn't UTF-8",
+            wrong,
+            "schema id 3 isn't in the Schema Registry",
+            UNFRAMED,
+        ],
     ]

@@ -8,6 +8,7 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F  # noqa: N812 (the name that Spark's documentation gives it)
 from pyspark.sql.types import ArrayType, DataType, StringType, StructField, StructType
 
+from tidegate_spark.deserializers.json_fields import misfits
 from tidegate_spark.deserializers.json_schema import type_of
 from tidegate_spark.deserializers.step import Step, first_reason
 from tidegate_spark.deserializers.texts import not_text, text
@@ -46,7 +47,9 @@ def json_value(raw: Column, encoding: str, kind: DataType | None) -> Step:
         again = F.from_json(F.concat(F.lit('{"value":'), content, F.lit("}")), alone, _STRICT)
         broken = found["corrupt"].isNotNull() | ~F.coalesce(F.size(found["value"]) == 1, F.lit(col=False))
         escaped = F.when(content.rlike(_BREAKS_OUT), again["corrupt"].isNotNull())
-        told = "it isn't one JSON document" + ("" if kind is None else " of the schema's types")
+        told = F.lit("it isn't one JSON document")
+        if kind is not None:
+            told = F.coalesce(misfits(content, again["value"], kind), F.concat(told, F.lit(" of the schema's types")))
         return first_reason(
             (not_text(raw, content, encoding).isNotNull(), f"it isn't {encoding}"),
             (broken | F.coalesce(escaped, F.lit(col=False)), told),
