@@ -67,7 +67,7 @@ simulate: install ## run the steps under a scheduler that crashes and delays the
 nightly: install ## what takes hours: chaos into each format, long histories, all cases of the matrices, pip's cells, Celery, runs of a whole Airflow; ONLY="chaos: delta" runs one of them; writes tests/nightly.json
 	@$(BIN)/python tests/support/nightly.py $(if $(ONLY),--only "$(ONLY)")
 
-bench: install contenders ## measure Tidegate beside other tools, a whole run, and how costs grow; writes docs/performance.md
+bench: install contenders ## measure Tidegate beside other tools, a whole run, and how costs grow; writes docs/evidence/measurements.md
 	@$(BIN)/python benchmarks/compare.py --write
 	@$(BIN)/python benchmarks/landing_profile.py
 	@$(BIN)/python benchmarks/landing.py --write

@@ -44,7 +44,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="Measure a batch by spark-submit beside Spark's own start.")
     parser.add_argument("--rounds", type=int, default=5, help="batches (default 5)")
     parser.add_argument("--json", action="store_true", help="print every single measurement as JSON")
-    parser.add_argument("--write", action="store_true", help="write the figures into docs/performance.md")
+    parser.add_argument("--write", action="store_true", help="write the figures into docs/evidence/measurements.md")
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         found, parts = _measured(Path(folder), arguments.rounds)

@@ -66,7 +66,7 @@ def _arguments() -> argparse.Namespace:
         "--only", action="append", default=[], help="measure those whose name has this; may be repeated"
     )
     parser.add_argument("--json", action="store_true", help="print every single measurement as JSON")
-    parser.add_argument("--write", action="store_true", help="write the figures into docs/performance.md")
+    parser.add_argument("--write", action="store_true", help="write the figures into docs/evidence/measurements.md")
     parser.add_argument("--short", action="store_true", help="measure against plain consume, and judge by the floors")
     parser.add_argument("--set-floors", action="store_true", help="with --short: write the floors, and judge nothing")
     return parser.parse_args()

@@ -42,7 +42,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=5, help="batches of each kind (default 5)")
     parser.add_argument("--only", choices=sorted(EXPERIMENTS), action="append", help="may be repeated; default all")
     parser.add_argument("--json", action="store_true", help="print the medians as JSON")
-    parser.add_argument("--write", action="store_true", help="write the figures into docs/performance.md")
+    parser.add_argument("--write", action="store_true", help="write the figures into docs/evidence/measurements.md")
     arguments = parser.parse_args()
     chosen = arguments.only or list(EXPERIMENTS)
     with tempfile.TemporaryDirectory() as folder, steps.bench(Path(folder)) as bench:

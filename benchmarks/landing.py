@@ -28,7 +28,7 @@ def main() -> None:
     parser.add_argument("--records", type=int, default=2_000_000, help="records of small values (default 2,000,000)")
     parser.add_argument("--rounds", type=int, default=3, help="measurements of each codec (default 3)")
     parser.add_argument("--json", action="store_true", help="print every single measurement as JSON")
-    parser.add_argument("--write", action="store_true", help="write the figures into docs/performance.md")
+    parser.add_argument("--write", action="store_true", help="write the figures into docs/evidence/measurements.md")
     arguments = parser.parse_args()
     topics = [
         Topic("values-190", 190, arguments.records),

@@ -70,7 +70,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="Measure the time from a record's producer to its POST.")
     parser.add_argument("--seconds", type=float, default=110, help="how long records are produced (default 110)")
     parser.add_argument("--json", action="store_true", help="print the latencies in ms as JSON")
-    parser.add_argument("--write", action="store_true", help="write the figures into docs/performance.md")
+    parser.add_argument("--write", action="store_true", help="write the figures into docs/evidence/measurements.md")
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         found = _measure(Path(folder), arguments.seconds)

@@ -1,4 +1,4 @@
-"""Tables of figures: shown on the terminal, and written into docs/performance.md between marks of their own."""
+"""Tables of figures: shown on the terminal, and written between their marks in docs/evidence/measurements.md."""
 
 import json
 import os
@@ -18,7 +18,7 @@ from rich.console import Console
 from tidegate_local.kafka_jars import KAFKA_VERSION
 
 ROOT = Path(__file__).resolve().parents[1]
-PAGE = ROOT / "docs" / "performance.md"
+PAGE = ROOT / "docs" / "evidence" / "measurements.md"
 _TRADE_MARKS = re.compile(r"\((R|TM)\)| Processor\b")
 PLOTTING = ROOT / ".cache" / "contenders" / "bin" / "python"
 
@@ -54,7 +54,7 @@ def show(tables: list[Table]) -> None:
 
 
 def write(section: str, command: str, tables: list[Table], picture: Picture | None = None) -> None:
-    """Replace the figures between the two marks of a section of docs/performance.md, and its picture.
+    """Replace the figures between the two marks of a section of docs/evidence/measurements.md, and its picture.
 
     The section names the machine, and the software's versions, only if they aren't those that the page names before its
     first figures.

@@ -46,7 +46,7 @@ def main() -> None:
         "--concurrency", type=int, nargs="*", default=[500, 64], help="requests under way (default 500 64)"
     )
     parser.add_argument("--rounds", type=int, default=3, help="rounds, of which the median counts (default 3)")
-    parser.add_argument("--write", action="store_true", help="write the figures into docs/performance.md")
+    parser.add_argument("--write", action="store_true", help="write the figures into docs/evidence/measurements.md")
     asked = parser.parse_args()
     tables = {each: _table(_medians(asked, each), each, asked.bytes) for each in asked.concurrency}
     show([*tables.values()])

@@ -25,7 +25,7 @@ def main() -> None:
     """Measure, and show or write what was found."""
     parser = argparse.ArgumentParser(description="Measure how the cost of publishing into a table grows.")
     parser.add_argument("--commits", type=int, action="append", help=f"may be repeated; default {COMMITS}")
-    parser.add_argument("--write", action="store_true", help="write the figures into docs/performance.md")
+    parser.add_argument("--write", action="store_true", help="write the figures into docs/evidence/measurements.md")
     arguments = parser.parse_args()
     found: dict[str, dict[int, Cost]] = {name: {} for name in FORMATS}
     for name, measure in FORMATS.items():

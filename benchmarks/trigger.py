@@ -63,7 +63,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="Measure a run of 10,000 records from its trigger to its commit.")
     parser.add_argument("--rounds", type=int, default=11, help="runs, after 20 that warm up (default 11)")
     parser.add_argument("--json", action="store_true", help="print every single run as JSON")
-    parser.add_argument("--write", action="store_true", help="write the figures into docs/performance.md")
+    parser.add_argument("--write", action="store_true", help="write the figures into docs/evidence/measurements.md")
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder, _client(Path(folder)) as client:
         runs = [_run(client) for _ in range(WARM_UP + arguments.rounds)][WARM_UP:]

@@ -46,7 +46,7 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=60.0, help="of each measurement (default 60)")
     parser.add_argument("--waits", type=int, help=argparse.SUPPRESS)  # of the process that measures itself
     parser.add_argument("--kind", choices=sorted(KINDS), help=argparse.SUPPRESS)
-    parser.add_argument("--write", action="store_true", help="write the figures into docs/performance.md")
+    parser.add_argument("--write", action="store_true", help="write the figures into docs/evidence/measurements.md")
     arguments = parser.parse_args()
     if arguments.waits is not None:
         print(json.dumps(asyncio.run(cpu_seconds(arguments.waits, arguments.seconds, KINDS[arguments.kind]))))

@@ -30,7 +30,7 @@ FEATURES = {
     "queue-over-http": ("W", (*range(1, 9), 10)),
 }
 """The letter and the numbers of each system's features."""
-MAPPED = re.compile(r"^- (.+?) → ", re.MULTILINE)
+MAPPED = re.compile(r"^- ((?:`[^`]*`|[^`\n])+?)(?: →|:) ", re.MULTILINE)
 """What a line of a list says the counterpart of."""
 MEANT = re.compile(r"^- \*\*(.+?)\*\*", re.MULTILINE)
 """What a line of a list is about."""
@@ -79,6 +79,12 @@ def is_settled(tests: list[str] | str | None, here: str = "") -> bool:
     if isinstance(tests, list):
         return bool(tests) and all(is_there(each) for each in tests)
     return bool(re.match("not here: .", tests or here))
+
+
+def test_readme_and_docs_can_be_read_in_an_afternoon() -> None:
+    """As `wc -w` counts words; decisions and evidence, which nobody needs to use Tidegate, don't count."""
+    pages = [*DOCS.glob("*.md"), ROOT / "README.md"]
+    assert sum(len(page.read_text("utf-8").split()) for page in pages) <= 20_000
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)

@@ -27,8 +27,9 @@ def test_the_list_has_the_metrics_that_are_declared() -> None:
 
 def test_the_list_of_alerts_has_the_rules() -> None:
     (group,) = yaml.safe_load(template("tidegate.rules.yml"))["groups"]
-    ruled = {(rule["alert"], rule["labels"]["severity"]) for rule in group["rules"]}
-    assert set(re.findall(r"^- (\w+) \((\w+)\): ", PAGE, re.MULTILINE)) == ruled
+    listed = dict(re.findall(r"^- (\w+): ((?:.|\n )+)", PAGE.partition("rules for Prometheus:\n")[2], re.MULTILINE))
+    ruled = {(rule["labels"]["severity"], rule["alert"]) for rule in group["rules"]}
+    assert {(severity, name) for severity, text in listed.items() for name in re.findall(r"Tidegate\w+", text)} == ruled
 
 
 def test_what_the_page_calls_a_metric_is_one() -> None:

@@ -1,5 +1,7 @@
 """docs/page.md has the clicks that the page is tried by in a browser."""
 
+import re
+
 from documents import ROOT
 from page_paths import PATHS
 
@@ -9,6 +11,5 @@ HEADING = "From the list to the cure"
 
 def test_the_clicks_in_the_documentation_are_those_that_are_tried() -> None:
     section = PAGE.read_text("utf-8").partition(f"\n## {HEADING}\n")[2].partition("\n## ")[0]
-    lines = [line for line in section.splitlines() if line.startswith("|")]
-    written = [tuple(cell.strip() for cell in line.strip("|").split("|")[:2]) for line in lines[2:]]
+    written = re.findall(r"^- ([^(]+) \(([^)]+)\): ", section, re.MULTILINE)
     assert written == [(path.state, " → ".join(path.clicks)) for path in PATHS]

@@ -137,12 +137,12 @@ def test_each_strategy_has_its_section_and_is_taken_by_the_example_of_its_own_or
         assert getattr(read(path).subscription, name.replace("-", "_")) == word
 
 
-def test_the_table_of_choices_names_only_strategies():
-    rows = re.findall(r"^\| [^|]+ \| `([a-z-]+)` \| `([a-z-]+)` \|$", STRATEGIES.read_text("utf-8"), re.MULTILINE)
+def test_the_list_of_choices_names_only_strategies():
+    pairs = re.findall(r"^- [^`]+: `([a-z-]+)`, `([a-z-]+)`$", STRATEGIES.read_text("utf-8"), re.MULTILINE)
     words = [PROPERTIES[""][name].type.words for name in ("commit-strategy", "failure-strategy")]
-    assert len(rows) > 8
-    assert all(commit in words[0] and failure in words[1] for commit, failure in rows if commit != "commit-strategy")
-    assert {failure for _, failure in rows[1:]} == set(words[1])
+    assert len(pairs) > 8
+    assert all(commit in words[0] and failure in words[1] for commit, failure in pairs)
+    assert {failure for _, failure in pairs} == set(words[1])
 
 
 def is_ours(word: str) -> bool:

@@ -17,7 +17,7 @@ def test_each_value_of_a_column_meets_each_value_of_another():
 def test_the_page_about_installing_has_the_cells():
     page = (ROOT / "docs/install.md").read_text("utf-8")
     for cell in cells():
-        assert f"| {cell.airflow} | {cell.spark} | {WAYS[cell.engine]} | {cell.python} |\n" in page
+        assert f"- Airflow {cell.airflow}, Spark {cell.spark} by {WAYS[cell.engine]}, Python {cell.python}\n" in page
 
 
 def test_what_pip_is_told_pins_airflow_and_spark_beside_what_goes_with_them():
