@@ -10,7 +10,7 @@ from tidegate.config.settings import redact
 from tidegate.model.subscription import Problem, Scalar, Severity
 
 _SHOWN = 200  # characters of a value
-_SECRET_NAME = re.compile(r"pass|pwd|secret|token|jaas|credential|sasl|ssl|auth", re.IGNORECASE)
+_SECRET_NAME = re.compile(r"pass|pwd|secret|token|jaas|credential|sasl|ssl|auth(?!or)|private", re.IGNORECASE)
 
 
 @dataclass
@@ -36,11 +36,16 @@ class Findings:
         self.problems.append(Problem(message, rule, file=self.file, line=line, **more))
 
 
+def names_a_secret(path: str) -> bool:
+    """Whether the value of a property of this name is nobody's to read, in a problem and on the page."""
+    return _SECRET_NAME.search(path) is not None
+
+
 def shown(path: str, value: object) -> Scalar | None:
     """A value as a problem shows it: short, and no secrets."""
     if value is None or isinstance(value, bool):
         return value
-    if _SECRET_NAME.search(path):
+    if names_a_secret(path):
         return "***"
     if isinstance(value, int) or (isinstance(value, float) and math.isfinite(value)):
         return value

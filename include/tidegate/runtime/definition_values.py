@@ -1,11 +1,11 @@
 """The values that a definition comes to, and where each of them is from."""
 
-import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields, is_dataclass
 from pathlib import Path
 from typing import Any, Final
 
+from tidegate.config.findings import names_a_secret
 from tidegate.config.http_values import is_like_a_credential
 from tidegate.config.property_table import PROPERTIES, Property, field_of, path_of
 from tidegate.config.reading import Reading
@@ -15,7 +15,6 @@ from tidegate.runtime.definitions import STORED, is_stored
 
 HIDDEN: Final = "(hidden)"
 """In the place of a value that may be a secret."""
-_SECRET_NAME = re.compile(r"pass|pwd|secret|token|jaas|credential|auth(?!or)|private|keystore\.key", re.IGNORECASE)
 _HEADERS: Final = "processing.headers"
 _NONE: Final = object()
 
@@ -73,7 +72,7 @@ def _value(draft: Subscription, section: str, name: str, declared: Property) -> 
 def _shown(path: str, value: Any) -> str:
     if path == _HEADERS and isinstance(value, Mapping):
         value = {name: HIDDEN if is_like_a_credential(str(name)) else text for name, text in value.items()}
-    return HIDDEN if _SECRET_NAME.search(path) else redact(_text(value))
+    return HIDDEN if names_a_secret(path) else redact(_text(value))
 
 
 def _text(value: Any) -> str:
@@ -84,7 +83,7 @@ def _text(value: Any) -> str:
             return ", ".join(map(_text, value))
         case dict():
             return ", ".join(
-                f"{name}: {HIDDEN if _SECRET_NAME.search(str(name)) else _text(v)}" for name, v in value.items()
+                f"{name}: {HIDDEN if names_a_secret(str(name)) else _text(v)}" for name, v in value.items()
             )
         case _ if is_dataclass(value) and type(value).__str__ is object.__str__:
             parts = [getattr(value, each.name) for each in fields(value)]
