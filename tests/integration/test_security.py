@@ -238,7 +238,7 @@ WRONG: dict[str, Wrong] = {
         },
         {},
         UnavailableError,
-        REFUSED,
+        r"the broker doesn't take the connection's sasl\.mechanism: .*supported mechanisms: .*; set sasl\.mechanism to",
     ),
 }
 

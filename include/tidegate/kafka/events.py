@@ -47,6 +47,7 @@ TOPIC_FORBIDDEN: Final = frozenset({KafkaError.TOPIC_AUTHORIZATION_FAILED, Kafka
 _WHEN = re.compile(r" \(after \d+ms in state \w+(, [^)]*)?\)")  # of use to who knows the client's own code
 _ALERT = re.compile(r"SSL alert number \d+")  # what the broker's end of TLS says of the client's
 _UNVERIFIED = "certificate verify failed"
+_UNSUPPORTED = "Unsupported SASL mechanism"
 _UNFETCHED = "Failed to acquire SASL OAUTHBEARER token"
 
 
@@ -117,6 +118,11 @@ class ClientErrors:
             return (
                 f"the broker refuses the client's certificate, or that it has none: {refusal}",
                 "look at the connection's ssl.keystore.location, and at what the broker trusts",
+            )
+        if _UNSUPPORTED in refusal:
+            return (
+                f"the broker doesn't take the connection's sasl.mechanism: {refusal}",
+                "set sasl.mechanism to one that it takes on this listener",
             )
         by_token = self._client.get("sasl.mechanism") == "OAUTHBEARER"
         return (

@@ -58,6 +58,17 @@ def test_a_broker_that_refuses_a_token_is_not_told_to_look_at_a_password() -> No
     assert "user, password" not in str(it.value)
 
 
+def test_a_mechanism_that_the_broker_does_not_take_is_told_beside_those_that_it_takes() -> None:
+    errors = ClientErrors({"sasl.mechanism": "OAUTHBEARER"})
+    text = "handshake failed: Broker: Unsupported SASL mechanism: broker's supported mechanisms: PLAIN"
+    errors.on_error(KafkaError(KafkaError._AUTHENTICATION, text))
+    with pytest.raises(
+        UnavailableError,
+        match=r"^the broker doesn't take .* mechanisms: PLAIN; set sasl\.mechanism to one that it takes",
+    ):
+        errors.check()
+
+
 def test_a_token_that_is_not_renewed_at_once_ends_nothing_once_the_broker_has_answered() -> None:
     errors = ClientErrors({})
     errors.answered()
