@@ -171,14 +171,16 @@ MISFITS = {
     '{"a":"x","n1":"x","n2":"x","n3":"x","n4":"x","n5":"x"}': ", ".join(
         (NO_INT, *(f"its field n{number} isn't int" for number in range(1, 5)))
     ),
+    '{"wide":1}': "its field wide isn't struct",
     '{"list":[{"x":1},{"x":"y"}]}': "it isn't one JSON document of the schema's types",
 }
 
 
 def test_json_of_other_types_names_the_fields_and_no_value(spark):
+    wide = ", ".join(f"field_{number}: int" for number in range(10))
     schema = (
         "a int, b array<string>, in struct<a: bigint, day: date, further: struct<x: int>>, list array<struct<x: int>>, "
-        + ", ".join(f"n{number} int" for number in range(1, 6))
+        f"wide struct<{wide}>, " + ", ".join(f"n{number} int" for number in range(1, 6))
     )
     found = decode(spark, Decoder("json", schema=schema), [one.encode() for one in MISFITS])
     assert dict(zip(MISFITS, (one.reason for one in found), strict=True)) == MISFITS

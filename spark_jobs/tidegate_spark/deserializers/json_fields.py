@@ -6,6 +6,7 @@ from pyspark.sql.types import DataType, StructType
 
 _TEXTS = "map<string, string>"
 _MOST_NAMED = 5
+_LONGEST_TYPE = 60  # characters
 
 
 def misfits(content: Column, value: Column, kind: DataType) -> Column:
@@ -26,12 +27,15 @@ def _names(content: Column, value: Column, kind: DataType, within: str) -> Colum
     read = F.map_keys(F.from_json(F.to_json(value, {"ignoreNullFields": "true"}), _TEXTS))
     known = F.array(*(F.lit(field.name) for field in kind.fields))
     unread = F.array_except(F.array_intersect(known, there), read)
-    types = F.create_map(
-        *(F.lit(text) for field in kind.fields for text in (field.name, field.dataType.simpleString()))
-    )
+    types = F.create_map(*(F.lit(text) for field in kind.fields for text in (field.name, _text(field.dataType))))
     own = F.transform(unread, lambda name: F.concat(F.lit(f"its field {within}"), name, F.lit(" isn't "), types[name]))
     structs = [field for field in kind.fields if isinstance(field.dataType, StructType)]
     inner = (
         _names(texts[field.name], value[field.name], field.dataType, f"{within}{field.name}.") for field in structs
     )
     return F.concat(*(F.coalesce(some, F.array().cast("array<string>")) for some in (own, *inner)))
+
+
+def _text(kind: DataType) -> str:
+    whole = kind.simpleString()
+    return whole if len(whole) <= _LONGEST_TYPE else kind.typeName()
