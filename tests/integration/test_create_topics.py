@@ -18,7 +18,9 @@ pytestmark = pytest.mark.broker
 
 @pytest.fixture
 def line(tmp_path: Path, broker: Broker) -> CommandLine:
-    return CommandLine(tmp_path, broker.bootstrap_servers)
+    made = CommandLine(tmp_path, broker.bootstrap_servers)
+    made.connect("spark_default", "spark_connect", "127.0.0.1", 1)  # or `check --connect` asks Airflow for it
+    return made
 
 
 def missing(line: CommandLine) -> list[str]:
