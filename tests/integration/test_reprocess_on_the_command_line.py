@@ -338,13 +338,19 @@ def test_one_that_is_interrupted_says_what_is_done_and_the_same_command_does_the
     assert countries(tables, name) == mended
 
 
-def test_folders_of_parquet_go_elsewhere_or_are_exchanged_where_somebody_says_so(
-    tidegate: Invoke, topic: Callable[..., str], produce: Callable[..., None], tmp_path: Path
-) -> None:
+@pytest.fixture
+def batch(tidegate: Invoke, topic: Callable[..., str], produce: Callable[..., None], tmp_path: Path) -> str:
+    """The id of one batch of ten records, in a folder of Parquet."""
     orders = topic()
     produce(orders, 10)
     (tmp_path / "orders.yaml").write_text(DEFINITION.format(topic=orders))
-    batch = tidegate("run", "orders")[1]["batch_id"]
+    delivered: str = tidegate("run", "orders")[1]["batch_id"]
+    return delivered
+
+
+def test_folders_of_parquet_go_elsewhere_or_are_exchanged_where_somebody_says_so(
+    tidegate: Invoke, batch: str, tmp_path: Path
+) -> None:
     refused = CliRunner().invoke(app, ["reprocess", "orders", "--batch", batch])
     assert refused.exit_code == 2
     assert "name another --output, or say --in-place" in refused.output
@@ -365,12 +371,8 @@ def test_folders_of_parquet_go_elsewhere_or_are_exchanged_where_somebody_says_so
 
 
 def test_a_folder_that_was_lost_is_made_again_by_the_command_that_files_names(
-    tidegate: Invoke, topic: Callable[..., str], produce: Callable[..., None], tmp_path: Path
+    tidegate: Invoke, batch: str, tmp_path: Path
 ) -> None:
-    orders = topic()
-    produce(orders, 10)
-    (tmp_path / "orders.yaml").write_text(DEFINITION.format(topic=orders))
-    batch = tidegate("run", "orders")[1]["batch_id"]
     shutil.rmtree(tmp_path / "lake/live" / f"batch_id={batch}")
     lost = CliRunner().invoke(app, ["files", "orders"])
     assert lost.exit_code == 1
