@@ -79,6 +79,7 @@ class Server:
         self.name = name
         self.log = log
         self._port = port
+        self._family: set[psutil.Process] = set()
         if taken := self._taken():
             raise ServerFailedError(taken)
         log.parent.mkdir(parents=True, exist_ok=True)
@@ -147,6 +148,7 @@ class Server:
 
     def ask_to_stop(self) -> None:
         """Send SIGTERM and return: the first half of `stop`, for several servers that shall end side by side."""
+        self._note_family()
         if self.running:
             self._process.terminate()
 
@@ -154,32 +156,30 @@ class Server:
         """End the server and all it started: SIGTERM to it, and SIGKILL to whatever is left after `seconds`.
 
         What it started is found by descent and by process group, because Airflow's tasks have groups of their own.
+        Whoever is interrupted meanwhile may call it again.
         """
-        family = self._family()
         self.ask_to_stop()
         with contextlib.suppress(subprocess.TimeoutExpired):
             self._process.wait(seconds)
-        self._kill(family | self._family())
+        self.kill()
 
     def kill(self) -> None:
         """End the server and all it started at once, by SIGKILL, as a crash would."""
-        self._kill(self._family())
-
-    def _kill(self, family: set[psutil.Process]) -> None:
-        atexit.unregister(self.stop)
+        self._note_family()
         with contextlib.suppress(ProcessLookupError):
             if self.running:
                 os.killpg(self.pid, signal.SIGKILL)
-        for process in family:
+        for process in self._family:
             with contextlib.suppress(psutil.NoSuchProcess):
                 process.kill()  # psutil makes sure that it is still the same process
         self._process.wait()
+        atexit.unregister(self.stop)
 
-    def _family(self) -> set[psutil.Process]:
-        try:
-            return set(psutil.Process(self.pid).children(recursive=True)) if self.running else set()
-        except psutil.NoSuchProcess:
-            return set()
+    def _note_family(self) -> None:
+        """Note what it has started by now: once it has ended, nothing says any more whose that was."""
+        with contextlib.suppress(psutil.NoSuchProcess):
+            if self.running:
+                self._family.update(psutil.Process(self.pid).children(recursive=True))
 
     def _taken(self) -> str | None:
         """What to say while the server doesn't run and another process has its port; None if none has."""

@@ -133,6 +133,16 @@ def test_its_children_end_with_it_even_in_groups_of_their_own(start):
     _wait(lambda: _gone(child))
 
 
+def test_its_children_end_where_it_was_asked_before_and_has_ended_without_them(start):
+    server = start(HAS_A_CHILD)
+    server.wait_until(_prints(server), seconds=120)
+    child = int(server.log.read_text().split()[0])
+    server.ask_to_stop()
+    _wait(lambda: not server.running)
+    server.stop()
+    _wait(lambda: _gone(child))
+
+
 def test_the_log_of_the_start_before_is_kept(start, tmp_path: Path):
     for word in ("first", "second"):
         server = start(f"print('{word}')")
