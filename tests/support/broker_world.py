@@ -81,10 +81,17 @@ def committed(broker: Broker, group: str, *partitions: tuple[str, int]) -> list[
 
 
 def move(admin: AdminClient, topic: str, offsets: Mapping[int, int]) -> None:
-    """Move the group of a topic's subscription, partition by partition, as Kafka's own tool does."""
+    """Move the group of a topic's subscription as Kafka's own tool does, once it has a coordinator."""
     moved = [TopicPartition(topic, partition, offset) for partition, offset in offsets.items()]
-    (answer,) = admin.alter_consumer_group_offsets([ConsumerGroupTopicPartitions(f"{topic}-lake", moved)]).values()
-    assert all(p.error is None for p in answer.result(120).topic_partitions)
+    deadline = monotonic() + _SECONDS
+    while True:
+        (answer,) = admin.alter_consumer_group_offsets([ConsumerGroupTopicPartitions(f"{topic}-lake", moved)]).values()
+        errors = [p.error for p in answer.result(120).topic_partitions if p.error is not None]
+        if not errors:
+            return
+        if not {error.code() for error in errors} <= PASSING or monotonic() > deadline:
+            raise KafkaException(errors[0])
+        _PAUSE.wait(0.05)
 
 
 def in_lake(pipeline: Pipeline) -> list[tuple[int, int]]:
