@@ -152,7 +152,7 @@ def test_an_undecodable_value_goes_to_the_dead_letters_with_its_bytes_and_the_go
 ):
     name, dead = topic(), topic()
     producer = Producer({"bootstrap.servers": broker.bootstrap_servers})
-    contents = [(5).to_bytes(8, "big"), b"short", (7).to_bytes(8, "big")]
+    contents = [b'{"flight": 5}', b'{"flight": "UA6"}', b'{"flight": 7}']
     for content in contents:
         producer.produce(name, content, b"k", partition=0)
     assert producer.flush(120) == 0
@@ -161,17 +161,18 @@ def test_an_undecodable_value_goes_to_the_dead_letters_with_its_bytes_and_the_go
         None,
         failure_strategy="dead-letter-queue",
         dead_letter_queue=DeadLetterQueue(topic=dead),
-        deserialization=Deserialization(value=Deserializer("long"), fails=False),
+        deserialization=Deserialization(value=Deserializer("json", schema="flight INT"), fails=False),
     )
     batch = run(pipeline).batch
     assert batch is not None
     assert (batch.condition, batch.rows, batch.rejected, stand(broker, name)) == (Outcome.COMMITTED, 2, 1, 3)
     assert in_lake(pipeline) == [(0, 0), (0, 2)]
     (letter,) = arrived(broker.bootstrap_servers, dead)
-    assert (letter.key, letter.value, told(letter, "offset")) == (b"k", b"short", b"1")
+    assert (letter.key, letter.value, told(letter, "offset")) == (b"k", contents[1], b"1")
+    assert told(letter, "reason") == b"the value can't be decoded as json: its field flight isn't int"
     assert told(letter, "exception-class-name") == b"tidegate.UndecodableRecord"
     failure = {header.removeprefix("deserialization-failure-"): value for header, value in letter.headers}
-    assert failure["data"] == b"short"
+    assert failure["data"] == contents[1]
     assert "dlq" not in failure
     assert {"reason", "deserializer"} <= failure.keys()
 
