@@ -17,6 +17,7 @@ from hypothesis import HealthCheck, settings
 from tidegate.config.airflow_cfg import PREFIX, SECTION
 from tidegate.config.settings import DEFAULTS, variable
 from tidegate.ledger.sql import SqlLedger
+from tidegate.spark.fork_server import ForkServer
 from tidegate_local.broker import Broker
 from tidegate_local.postgres import Postgres
 
@@ -29,6 +30,7 @@ settings.load_profile("here")
 for program, name in VARIABLES.items():
     os.environ.setdefault(name, options(program))
 os.environ.setdefault("SPARK_LAUNCHER_OPTS", SHORT_LIVED)
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # each process that imports NumPy has threads that spin for work
 
 OF_AIRFLOW = Path("~/airflow/airflow.cfg").expanduser()
 AIRFLOW_CFG = ConfigParser(interpolation=None)
@@ -68,6 +70,15 @@ def topic(admin: AdminClient) -> MakeTopic:
         return name
 
     return make
+
+
+@pytest.fixture(scope="session")
+def fork_server() -> Iterator[ForkServer]:
+    """Starts jobs over Spark Connect as forks, as in Airflow: a process would take a second for what it imports."""
+    server = ForkServer()
+    yield server
+    server.end()
+    server.process.wait(60)
 
 
 @pytest.fixture(scope="session")

@@ -27,6 +27,8 @@ from tidegate.config.settings import Settings
 from tidegate.model.subscription import Processing, TopicNames
 from tidegate.ports import Connection
 from tidegate.runtime.pipeline import Pipeline, open_pipeline
+from tidegate.spark import fork_server as fork_servers
+from tidegate.spark.fork_server import ForkServer
 from tidegate.testing.connections import MemoryConnections
 from tidegate.testing.copying import CopyingProcessor
 from tidegate_local.broker import Broker
@@ -81,9 +83,14 @@ def open_subscription(broker: Broker, settings: Settings, processor: CopyingProc
 
 @pytest.fixture
 def open_in_spark(
-    broker: Broker, spark_connect: SparkConnect, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    broker: Broker,
+    spark_connect: SparkConnect,
+    fork_server: ForkServer,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> Iterator[OpenInSpark]:
     """A subscription of a topic, whose Spark job runs over Spark Connect with the transforms in `jobs`."""
+    monkeypatch.setattr(fork_servers, "_server", fork_server)
     monkeypatch.syspath_prepend(str(JOBS))
     kafka = {"bootstrap.servers": broker.bootstrap_servers}
     connections = MemoryConnections(

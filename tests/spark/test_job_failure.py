@@ -2,6 +2,7 @@
 
 import json
 import subprocess
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -43,13 +44,20 @@ FAILURES = [
 ]
 
 
+@pytest.fixture
+def forked(job, fork_server):
+    """Runs a job, and gives its exit status and what it printed."""
+    return partial(job.fork, fork_server)
+
+
 def batch(folder: Path, transform: str) -> Batch:
     return Batch(folder, [Record(b"a17")], transform=f"failing_transforms:{transform}", partition_by=())
 
 
-def check(done: "subprocess.CompletedProcess[str]", transform: str, cause: str, error: str) -> None:
-    assert done.returncode in (1, 2), done.stderr
-    *_, last = done.stderr.splitlines()
+def check(ended: tuple[int | None, str], transform: str, cause: str, error: str) -> None:
+    status, printed = ended
+    assert status in (1, 2), printed
+    *_, last = printed.splitlines()
     said = json.loads(last.removeprefix("tidegate-failure: "))
     assert said["cause"] == cause
     assert error in said["error"]
@@ -61,8 +69,8 @@ def check(done: "subprocess.CompletedProcess[str]", transform: str, cause: str, 
 
 
 @pytest.mark.parametrize(("transform", "cause", "error"), FAILURES)
-def test_over_spark_connect(job, tmp_path, transform, cause, error):
-    check(job.run(batch(tmp_path, transform).manifest), transform, cause, error)
+def test_over_spark_connect(forked, tmp_path, transform, cause, error):
+    check(forked(batch(tmp_path, transform).manifest), transform, cause, error)
 
 
 @pytest.mark.parametrize(("transform", "cause", "error"), rows_one_in(3, [FAILURES[2], FAILURES[1], FAILURES[8]]))
@@ -72,33 +80,31 @@ def test_by_spark_submit(java, tmp_path, transform, cause, error):
     done = subprocess.run(asked, env=submitting(java), capture_output=True, text=True, timeout=240, check=False)
 
     _, mark, last = done.stdout.rpartition("tidegate-failure: ")  # where spark-submit puts all that a driver prints
-    check(
-        subprocess.CompletedProcess(asked, done.returncode, "", (mark + last).splitlines()[0]), transform, cause, error
-    )
+    check((done.returncode, (mark + last).splitlines()[0]), transform, cause, error)
 
 
-def test_a_column_that_rows_cant_be_partitioned_by_is_no_fault_of_the_records(job, tmp_path):
+def test_a_column_that_rows_cant_be_partitioned_by_is_no_fault_of_the_records(forked, tmp_path):
     landed = Batch(tmp_path, [Record(b"a17")], transform=None, partition_by=("headers",))
 
-    check(job.run(landed.manifest), "", "system", "[INVALID_PARTITION_COLUMN_DATA_TYPE]")
+    check(forked(landed.manifest), "", "system", "[INVALID_PARTITION_COLUMN_DATA_TYPE]")
 
 
-def test_a_task_that_cannot_write_says_why(job, tmp_path):
+def test_a_task_that_cannot_write_says_why(forked, tmp_path):
     landed = Batch(tmp_path, [Record(b"a17")], transform="failing_transforms:crowded", partition_by=("place",))
 
-    check(job.run(landed.manifest), "", "system", "; caused by IOException: Mkdirs failed to create file:/")
+    check(forked(landed.manifest), "", "system", "; caused by IOException: Mkdirs failed to create file:/")
 
 
-def test_landing_files_that_are_gone_are_no_fault_of_the_records(job, tmp_path):
+def test_landing_files_that_are_gone_are_no_fault_of_the_records(forked, tmp_path):
     landed = batch(tmp_path, "casting")
     for file in tmp_path.rglob("*.parquet"):
         file.unlink()
 
-    check(job.run(landed.manifest), "", "system", "")
+    check(forked(landed.manifest), "", "system", "")
 
 
-def test_records_that_cannot_be_decoded_are_the_records_fault(job, tmp_path):
+def test_records_that_cannot_be_decoded_are_the_records_fault(forked, tmp_path):
     deserialization = {"key": {"name": "bytes"}, "value": {"name": "integer"}, "fails": True}
     landed = Batch(tmp_path, [Record(b"a17")], transform=None, partition_by=(), deserialization=deserialization)
 
-    check(job.run(landed.manifest), "", "records", "DeserializationError: ")
+    check(forked(landed.manifest), "", "records", "DeserializationError: ")

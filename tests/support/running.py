@@ -6,11 +6,14 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Mapping
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from threading import Event
 
 import psutil
+
+from tidegate.spark.fork_server import ForkServer
 
 SPARK_JOBS = Path(__file__).resolve().parents[2] / "spark_jobs"
 JOB = SPARK_JOBS / "tidegate_spark" / "jobs" / "process_batch.py"
@@ -52,9 +55,18 @@ class Job:
     def environment(self, extra: Mapping[str, str]) -> dict[str, str]:
         return os.environ | {"SPARK_REMOTE": self.url, "PYTHONPATH": python_path()} | extra
 
+    def fork(self, server: ForkServer, manifest: Path) -> tuple[int | None, str]:
+        """The exit status and what it printed, of a job that the server starts."""
+        with closing(server.start(self.command(manifest), self.environment({}))) as child, child.lines:
+            said = child.lines.read()
+            return child.wait(60), said
+
+    def command(self, manifest: Path) -> list[str]:
+        return [sys.executable, str(JOB), f"file://{manifest}"]
+
     def start(self, manifest: Path, **extra: str) -> "subprocess.Popen[str]":
         return subprocess.Popen(
-            [sys.executable, str(JOB), f"file://{manifest}"],
+            self.command(manifest),
             env=self.environment(extra),
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
