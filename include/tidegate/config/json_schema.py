@@ -113,8 +113,8 @@ def _format_rules() -> list[Schema]:
 
 
 def _given(name: str) -> Schema:
-    """The property is there and isn't null."""
-    return {"type": "object", "required": [name], "properties": {name: {"not": {"type": "null"}}}}
+    """The property is there, and neither null nor an empty list."""
+    return {"type": "object", "required": [name], "properties": {name: {"not": {"enum": [None, []]}}}}
 
 
 def _one_execution_timeout() -> Schema:

@@ -10,7 +10,7 @@ from typing import Any, get_args
 import pytest
 import yaml
 from definition_files import FLIGHTS, LEAST
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 from typer.testing import CliRunner
@@ -321,6 +321,8 @@ def values(section: str) -> st.SearchStrategy[dict[str, Any]]:
 @pytest.mark.long
 @FUZZ
 @given(top=values(""), consumer=values("consumer"), cursor=values("cursor"), processing=values("processing"))
+@example(top={}, consumer={}, cursor={}, processing={"keys": []})
+@example(top={}, consumer={}, cursor={}, processing={"sequence-by": [], "delete-when": None})
 def test_nothing_that_the_loader_takes_is_refused(tmp_path, top, consumer, cursor, processing):
     document = {
         "topics": ["flights"],
