@@ -245,18 +245,26 @@ OPTIONAL = [
 def test_an_empty_value_is_the_same_as_leaving_the_property_out(
     reading: Callable[[str], Reading], section: str, name: str
 ):
-    least: dict[str, Any] = {
-        "topics": ["flights"],
-        "consumer": {"group.id": "g"},
-        "processing": {"output": "out"},
-    }
-    left_out = reading(yaml.safe_dump(least))
-    given = least.setdefault(section, {}) if section else least
-    given[name] = None
-    empty = reading(yaml.safe_dump(least))
+    left_out = reading(LEAST)
+    empty = reading(least_with(section, name, None))
     assert empty.subscription is not None, empty.problems
     assert empty.subscription == left_out.subscription
     assert refusals(empty.file) == []
+
+
+@pytest.mark.parametrize("empty", [[], {}, ""], ids=str)
+def test_what_is_empty_for_the_loader_is_so_for_the_schema(reading: Callable[[str], Reading], empty: object):
+    for section, name in OPTIONAL:
+        taken = reading(least_with(section, name, empty))
+        assert taken.subscription is None or refusals(taken.file) == [], name
+
+
+def least_with(section: str, name: str, value: object) -> str:
+    """The least definition, and one property more."""
+    least: dict[str, Any] = yaml.safe_load(LEAST)
+    given = least.setdefault(section, {}) if section else least
+    given[name] = value
+    return yaml.safe_dump(least)
 
 
 def patterns(schema: object) -> Iterator[str]:
