@@ -27,7 +27,6 @@ from tidegate.config.settings import Settings
 from tidegate.model.subscription import Processing, TopicNames
 from tidegate.ports import Connection
 from tidegate.runtime.pipeline import Pipeline, open_pipeline
-from tidegate.spark import fork_server as fork_servers
 from tidegate.spark.fork_server import ForkServer
 from tidegate.testing.connections import MemoryConnections
 from tidegate.testing.copying import CopyingProcessor
@@ -90,7 +89,7 @@ def open_in_spark(
     monkeypatch: pytest.MonkeyPatch,
 ) -> Iterator[OpenInSpark]:
     """A subscription of a topic, whose Spark job runs over Spark Connect with the transforms in `jobs`."""
-    monkeypatch.setattr(fork_servers, "_server", fork_server)
+    monkeypatch.setattr("tidegate.spark.fork_server._server", fork_server)
     monkeypatch.syspath_prepend(str(JOBS))
     kafka = {"bootstrap.servers": broker.bootstrap_servers}
     connections = MemoryConnections(

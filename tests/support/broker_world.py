@@ -1,12 +1,13 @@
 """What tests on the real broker do and look at."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from signal import SIGKILL, SIGSTOP, Signals
 from threading import Event, Lock
 from time import monotonic
+from typing import TypeVar
 
 import pyarrow.dataset
 from confluent_kafka import (
@@ -36,6 +37,7 @@ from tidegate_local.broker import Broker
 from tidegate_local.loopback import SPARK_HOST
 from tidegate_local.spark_connect import SparkConnect
 
+_Answer = TypeVar("_Answer")
 _PAUSE = Event()
 _SECONDS = 120  # some of it goes by until a delivery that was struck counts as silent
 
@@ -67,15 +69,9 @@ def carry_out(pipeline: Pipeline, plan: Plan) -> Batch | None:
 def committed(broker: Broker, group: str, *partitions: tuple[str, int]) -> list[int]:
     """The group's committed offsets, as any Kafka client sees them, once it has a coordinator."""
     consumer = Consumer({"bootstrap.servers": broker.bootstrap_servers, "group.id": group})
-    deadline = monotonic() + _SECONDS
+    asked = [TopicPartition(*at) for at in partitions]
     try:
-        while True:
-            try:
-                return [p.offset for p in consumer.committed([TopicPartition(*at) for at in partitions], timeout=20)]
-            except KafkaException as error:
-                if error.args[0].code() not in PASSING or monotonic() > deadline:
-                    raise
-                _PAUSE.wait(0.05)
+        return [p.offset for p in _coordinated(lambda: consumer.committed(asked, timeout=20))]
     finally:
         consumer.close()
 
@@ -83,15 +79,26 @@ def committed(broker: Broker, group: str, *partitions: tuple[str, int]) -> list[
 def move(admin: AdminClient, topic: str, offsets: Mapping[int, int]) -> None:
     """Move the group of a topic's subscription as Kafka's own tool does, once it has a coordinator."""
     moved = [TopicPartition(topic, partition, offset) for partition, offset in offsets.items()]
+
+    def ask() -> None:
+        (answer,) = admin.alter_consumer_group_offsets([ConsumerGroupTopicPartitions(f"{topic}-lake", moved)]).values()
+        for partition in answer.result(120).topic_partitions:
+            if partition.error is not None:
+                raise KafkaException(partition.error)
+
+    _coordinated(ask)
+
+
+def _coordinated(ask: Callable[[], _Answer]) -> _Answer:
+    """The broker's answer, once the group has a coordinator."""
     deadline = monotonic() + _SECONDS
     while True:
-        (answer,) = admin.alter_consumer_group_offsets([ConsumerGroupTopicPartitions(f"{topic}-lake", moved)]).values()
-        errors = [p.error for p in answer.result(120).topic_partitions if p.error is not None]
-        if not errors:
-            return
-        if not {error.code() for error in errors} <= PASSING or monotonic() > deadline:
-            raise KafkaException(errors[0])
-        _PAUSE.wait(0.05)
+        try:
+            return ask()
+        except KafkaException as error:
+            if error.args[0].code() not in PASSING or monotonic() > deadline:
+                raise
+            _PAUSE.wait(0.05)
 
 
 def in_lake(pipeline: Pipeline) -> list[tuple[int, int]]:
