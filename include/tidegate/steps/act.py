@@ -35,6 +35,7 @@ from tidegate.steps.decide import (
     Recommit,
     found_missing,
 )
+from tidegate.steps.definition_changes import definition_changes
 from tidegate.steps.loss import refuse_outside
 from tidegate.steps.observe import Observation, ObservedGroup
 from tidegate.steps.publish import stopped
@@ -212,6 +213,7 @@ def _(action: NoteTopics, ctx: Context, seen: Observation) -> Changed:
 
 @act.register
 def _(action: OpenBatch, ctx: Context, seen: Observation) -> Plan:
+    changes = definition_changes(ctx)
     try:
         batch = ctx.ledger.open(action.batch, seen.snapshot.version)
     except OvertakenError as error:
@@ -220,7 +222,10 @@ def _(action: OpenBatch, ctx: Context, seen: Observation) -> Plan:
     if batch.receipt.batch_id is not None and ctx.subscription.has_cursors:
         log.info("the group has committed and goes on from there: cursor and assign-seek are ignored (%s)", batch)
     log.info("planned %s (%s)", ", ".join(map(str, taken)), batch)
-    return Plan(batch, batch.members_with_work(), f"{counted(sum(r.end - r.start for r in taken), 'offset')} planned")
+    for change in changes:
+        log.warning("otherwise than the batch before: %s (%s)", change, batch)
+    planned = f"{counted(sum(r.end - r.start for r in taken), 'offset')} planned"
+    return Plan(batch, batch.members_with_work(), "; ".join((planned, *changes)))
 
 
 @act.register

@@ -4,7 +4,7 @@ What a plan would change before it takes a batch is taken for changed, where tha
 upon again.
 """
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 
@@ -13,7 +13,6 @@ from tidegate.model.commit_policy import PositionStore
 from tidegate.model.counting import counted
 from tidegate.model.errors import OWN_GROUP, GroupInUseError, first_few, message
 from tidegate.model.offsets import TopicPartition
-from tidegate.model.output_uri import parse_output
 from tidegate.model.subscription import Subscription
 from tidegate.ports import Committed
 from tidegate.steps.act import anchored_offsets
@@ -38,6 +37,7 @@ from tidegate.steps.decide import (
     decide,
     found_missing,
 )
+from tidegate.steps.definition_changes import as_planned, definition_changes
 from tidegate.steps.limit import verdict
 from tidegate.steps.loss import reset_command
 from tidegate.steps.observe import ObservedGroup, observe_batch, observe_group
@@ -142,7 +142,8 @@ def _found(ctx: Context) -> Preview:
     is_unclaimed_store(ctx, snapshot, partitions)
     read = delivered(ctx, snapshot)
     seen = _of_group(ctx, observe_group(ctx, snapshot, partitions), read)
-    return replace(seen, changes=_changes(ctx, read, partitions), earlier=_earlier(ctx.subscription, seen.starts))
+    changes = (*definition_changes(ctx), *_left(ctx, read, partitions))
+    return replace(seen, changes=changes, earlier=_earlier(ctx.subscription, seen.starts))
 
 
 def _earlier(subscription: Subscription, starts: Collection[Start]) -> str:
@@ -159,49 +160,22 @@ def _later(ctx: Context, batch: Batch) -> tuple[str, ...]:
     """What of the definition an open batch doesn't see, because it keeps what it was planned with."""
     return tuple(
         f"{name}: {now} takes effect with the next batch, the open one has {was}"
-        for name, (was, now, _) in _as_planned(ctx, batch).items()
+        for name, (was, now, _) in as_planned(ctx, batch).items()
         if was != now
     )
 
 
-def _as_planned(ctx: Context, last: Batch) -> dict[str, tuple[object, object, str]]:
-    """What a batch was planned with, and what the definition says now."""
-    was, now = parse_output(last.output), parse_output(ctx.output)
-    subscription = ctx.subscription
-    members = {"members": (len(last.shares), subscription.members, "")}
-    return {
-        "commit-strategy": (last.commit_strategy, subscription.commit_strategy, ""),
-        "processing.format": (was.format, now.format, ""),
-        "processing.output": (was.place, now.place, "; what is published stays where it is"),
-        "processing.partition-by": (_named(last.partition_by), _named(subscription.processing.partition_by), ""),
-        **({} if subscription.landing_engine == "spark" else members),
-    }
-
-
-def _changes(
+def _left(
     ctx: Context, delivered: Mapping[TopicPartition, int], partitions: Collection[TopicPartition]
-) -> tuple[str, ...]:
-    """What the next batch would have otherwise than the last one had."""
-    last = next((entry.batch for entry in ctx.ledger.history(ctx.subscription.name, 1)), None)
-    if last is None:
-        return ()
-    compared = {
-        "consumer.group.id": (f"group {last.group}", f"group {ctx.subscription.consumer.group_id}", ""),
-        **_as_planned(ctx, last),
-    }
-    changed = [f"{name}: {was} becomes {now}{so}" for name, (was, now, so) in compared.items() if was != now]
+) -> Iterator[str]:
+    """What of partitions that were read and aren't any more."""
     unread = left_unread(delivered, partitions, ctx.source)
-    gone = [_not_read(at, delivered[at], unread.get(at, 0)) for at in sorted(delivered) if at not in partitions]
-    return (*changed, *gone)
+    yield from (_not_read(at, delivered[at], unread.get(at, 0)) for at in sorted(delivered) if at not in partitions)
 
 
 def _not_read(at: TopicPartition, stands: int, unread: int) -> str:
     said = f"{at} isn't read any more: the group's position there stays at {stands}"
     return f"{said}, with {counted(unread, 'offset')} unread after it" if unread else said
-
-
-def _named(columns: Sequence[str]) -> str:
-    return ", ".join(columns) or "none"
 
 
 def _of_batch(ctx: Context, action: Action) -> Preview:

@@ -244,35 +244,6 @@ def test_a_new_group_at_the_latest_passes_over_what_waits() -> None:
     assert (seen.reread, seen.skipped) == (0, 3)
 
 
-def test_what_takes_effect_with_the_next_batch_is_listed() -> None:
-    world = World()
-    world.produce(5)
-    deliver(world.pipeline())
-    assert world.pipeline().preview().changes == ()
-    changed = replace(world.pipeline(commit_strategy="manual", members=2), output="file:///lake/elsewhere")
-    assert changed.preview().changes == (
-        "commit-strategy: after-processing becomes manual",
-        "processing.output: file:///lake/orders becomes file:///lake/elsewhere; what is published stays where it is",
-        "members: 1 becomes 2",
-    )
-
-
-def test_another_format_is_said_with_the_tables_place() -> None:
-    world = World()
-    world.produce(5)
-    deliver(world.pipeline())
-    changed = replace(world.pipeline(), output="delta+file:///lake/orders")
-    assert changed.preview().changes == ("processing.format: parquet becomes delta",)
-    moved = replace(world.pipeline(), output="iceberg://lake/shop/orders")
-    assert moved.preview().changes == (
-        "processing.format: parquet becomes iceberg",
-        (
-            "processing.output: file:///lake/orders becomes iceberg://lake/shop/orders; what is published stays where "
-            "it is"
-        ),
-    )
-
-
 def test_an_open_batch_keeps_its_strategy_and_members_and_the_new_ones_are_said_to_come_later() -> None:
     world = World()
     world.produce(5)
