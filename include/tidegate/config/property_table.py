@@ -4,7 +4,7 @@ The reader, the JSON Schema, the reference page and the names that a mistaken on
 tables. Rules over several properties stand in `rules`, `strategies` and `timeouts`.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import KW_ONLY, dataclass, replace
 from functools import cache, partial
 from typing import Any, Final, Literal, get_args
@@ -36,8 +36,8 @@ from tidegate.config.property_types import (
 from tidegate.config.schemas import JsonSchema
 from tidegate.model import subscription as model
 from tidegate.model.alerting import ALERT_STATES, AlertState
-from tidegate.model.commit_policy import COMMIT_POLICIES
-from tidegate.model.failure_policy import FAILURE_POLICIES
+from tidegate.model.commit_policy import COMMIT_POLICIES, CommitPolicy, Progress
+from tidegate.model.failure_policy import FAILURE_POLICIES, DeadLetterUse, FailurePolicy
 from tidegate.model.output_uri import OutputFormat, SchemaEvolution
 
 Origin = Literal["Kafka", "Hitachi", "SmallRye", "OCI Streaming", "Queue-Over-Http", "Airflow", "Spark", "Tidegate"]
@@ -127,6 +127,17 @@ _COLUMN = Text(
     "a column",
 )
 
+
+def _commits(takes_effect: Callable[[CommitPolicy], bool]) -> tuple[str, tuple[str, ...]]:
+    """The commit strategies with which a property has an effect."""
+    return "commit-strategy", tuple(name for name, policy in COMMIT_POLICIES.items() if takes_effect(policy))
+
+
+def _fails(takes_effect: Callable[[FailurePolicy], bool]) -> tuple[str, tuple[str, ...]]:
+    """The failure strategies with which a property has an effect."""
+    return "failure-strategy", tuple(name for name, policy in FAILURE_POLICIES.items() if takes_effect(policy))
+
+
 TOP: Mapping[str, Property] = {
     "description": _airflow(Prose(), "Shown in Airflow.", default=""),
     "schedule": _airflow(
@@ -202,21 +213,21 @@ TOP: Mapping[str, Property] = {
         "For throttled and latest: how often acknowledged records are committed.",
         default=5_000,
         field="auto_commit_interval_ms",
-        only_with=("commit-strategy", ("throttled", "latest")),
+        only_with=_commits(lambda policy: policy.commits_acknowledged),
     ),
     "throttled.unprocessed-record-max-age.ms": _smallrye(
         _ms(0, others=(-1,)),
         "How long a record may stay unacknowledged before the run fails; 0 or -1: forever, as by default for http.",
         default=60_000,
         field="unprocessed_record_max_age_ms",
-        only_with=("commit-strategy", ("throttled",)),
+        only_with=_commits(lambda policy: policy.progress is Progress.CONTIGUOUS_ACKS),
     ),
     "checkpoint.unsynced-state-max-age.ms": _smallrye(
         _ms(0, others=(-1,)),
         "How long new state may stay unstored before `tidegate status` warns; 0 or -1: forever.",
         default=10_000,
         field="unsynced_state_max_age_ms",
-        only_with=("commit-strategy", ("checkpoint",)),
+        only_with=_commits(lambda policy: policy.keeps_state),
     ),
     "failure-strategy": _smallrye(
         FailureStrategyName(tuple(FAILURE_POLICIES)),
@@ -231,31 +242,31 @@ TOP: Mapping[str, Property] = {
         _TOPIC,
         "Never created. Unset: `dead-letter-topic-<subscription>`; delayed-retry-topic then drops and counts "
         "records with no retry left.",
-        only_with=("failure-strategy", ("dead-letter-queue", "delayed-retry-topic", "ask", "fail")),
+        only_with=_fails(lambda policy: policy.dead_letters is not DeadLetterUse.NEVER),
         with_installed=True,
     ),
     "dead-letter-queue.limit": Property(
         RecordLimit(),
         "Dead letters that a batch may have; a share above 0% allows at least 10. Unset: all.",
-        only_with=("failure-strategy", ("dead-letter-queue",)),
+        only_with=_fails(lambda policy: policy.dead_letters is DeadLetterUse.ALWAYS),
         with_installed=True,
     ),
     "delayed-retry-topic.topics": _smallrye(
         Listing(_RETRY_TOPIC, "[orders_retry_10000]"),
         "In order, never created. Unset: `<subscription>_retry_10000`, `_20000` and `_50000`.",
-        only_with=("failure-strategy", ("delayed-retry-topic",)),
+        only_with=_fails(lambda policy: policy.uses_retry_topics),
     ),
     "delayed-retry-topic.max-retries": _smallrye(
         Whole(1),
         "How often a record is retried, if needed by the last topic again. Unset: once per topic.",
-        only_with=("failure-strategy", ("delayed-retry-topic",)),
+        only_with=_fails(lambda policy: policy.uses_retry_topics),
     ),
     "delayed-retry-topic.timeout": _smallrye(
         _ms(1),
         "How long after a record's first processing its last retry may be due.",
         default=120_000,
         field="delayed_retry_topic.timeout_ms",
-        only_with=("failure-strategy", ("delayed-retry-topic",)),
+        only_with=_fails(lambda policy: policy.uses_retry_topics),
     ),
     "commit-fence": Property(
         Choice(get_args(model.CommitFence)),

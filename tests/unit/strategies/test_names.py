@@ -64,6 +64,29 @@ def test_nothing_asks_for_a_strategy_by_its_name() -> None:
     assert [(path.name, *found) for path in FILES for found in compared(ast.parse(path.read_text()))] == []
 
 
+def listed(tree: ast.AST) -> Iterator[tuple[int, str]]:
+    """The line and the source of each list of nothing but strategies."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Tuple | ast.List | ast.Set) and node.elts and all(map(has_strategy, node.elts)):
+            yield node.lineno, ast.unparse(node)
+
+
+def test_lists_of_strategies_are_found() -> None:
+    assert [line for line, _ in listed(ast.parse('only_with=("commit-strategy", ("throttled",))'))] == [1]
+    assert not list(listed(ast.parse('("commit-strategy", "throttled"), ()')))
+
+
+def test_nothing_lists_strategies_by_their_names() -> None:
+    """Who adds one would have to know of each list: a policy says what belongs to it."""
+    policies = {"commit_policy.py", "failure_policy.py"}
+    assert [
+        (path.name, *found)
+        for path in FILES
+        if path.name not in policies
+        for found in listed(ast.parse(path.read_text()))
+    ] == []
+
+
 def test_there_is_a_policy_for_each_name_that_a_definition_can_have() -> None:
     assert set(COMMIT_POLICIES) == set(get_args(CommitStrategy))
     assert set(FAILURE_POLICIES) == set(FAILURE_STRATEGIES) == set(get_args(FailureStrategy))
