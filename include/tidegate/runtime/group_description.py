@@ -130,8 +130,8 @@ def describe_group(pipeline: Pipeline) -> GroupDescription:
 
 
 def _deadline(pipeline: Pipeline, batch: Batch) -> datetime | None:
-    """Until when the delivery that is under way may take, by the ledger's clock."""
-    if batch.state is not State.PROCESSING or batch.delivery is None:
+    """Until when the delivery that is under way may take, by the ledger's clock; None where it may take any time."""
+    if batch.state is not State.PROCESSING or batch.delivery is None or not batch.commit_policy.enforces_deadline:
         return None
     begun = pipeline.ledger.now() - pipeline.ledger.delivery_age(batch.id, batch.delivery.token).begun
     return begun + timedelta(milliseconds=pipeline.subscription.consumer.max_poll_interval_ms)

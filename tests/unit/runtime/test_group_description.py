@@ -96,3 +96,14 @@ def test_as_oci_streaming_a_member_of_the_open_batch_has_its_partitions_until_th
     pipeline.process(batch.id)
     pipeline.commit(batch.id)
     assert [each["oci"]["reservedInstance"] for each in described(pipeline)] == [None, None]
+
+
+def test_a_delivery_that_may_take_any_time_has_no_deadline() -> None:
+    world = World()
+    pipeline = world.pipeline(commit_strategy="on-receipt")
+    world.produce(5)
+    batch = planned(pipeline)
+    assert batch is not None
+    pipeline.receive(batch.id)
+    pipeline.ledger.start_delivery(batch.id)
+    assert [each["oci"]["timeReservedUntil"] for each in described(pipeline)] == [None]
