@@ -55,6 +55,11 @@ def test_it_decides_which_records_become_dead_letters(desk: Desk, topic: Callabl
 
     desk.environment["PYTHONPATH"] = str(installed(tmp_path))
     desk.run(TIDEGATE, "check")
+    module = tmp_path / "site/acme_lake.py"
+    right = module.read_text()
+    module.write_text(right.replace("DeadLetters", "DeadLetter"))
+    assert "failure-strategy acme.keep-real failed: ImportError" in desk.run(TIDEGATE, "check", status=1)
+    module.write_text(right)
     ran = json.loads(desk.run(TIDEGATE, "run", name, "--json"))
     assert (ran["state"], ran["records"], ran["rejected"]) == ("committed", 4, 3)
     assert [value for _, value in letters(desk, dead)] == [b"junk."]

@@ -189,7 +189,9 @@ def check(
         ),
     ] = False,
 ) -> None:
-    """Check definitions and show every problem, with file, line and property. Transforms and callbacks are imported.
+    """Check definitions and show every problem, with file, line and property.
+
+    Transforms, callbacks and failure strategies are imported.
 
     Exit status: 0 no error, 1 errors, 2 there is no definition to check.
     """
@@ -199,6 +201,8 @@ def check(
     waiting = err.status("checking") if err.is_terminal else nullcontext()
     with waiting:
         report = _examined(paths or [], settings, imports=not look_only)
+        if not look_only:
+            report = _with_own_strategies(report)
         report = _with_executors(report, settings, "error" if inside_airflow.get() else "warning")
         asked = report.usable
         if connect:
@@ -257,6 +261,13 @@ def _named(path: Path, definitions: Any) -> Path:
     """The path, or where there is no such path what problems name of the definition of this name."""
     found: Path = path if path.exists() else definitions.place(str(path)) or path
     return found
+
+
+def _with_own_strategies(report: Any) -> Any:
+    """With an error for a failure strategy of another package that can't be begun."""
+    from tidegate.runtime.own_strategies import with_strategy_errors  # noqa: PLC0415 - see above
+
+    return with_strategy_errors(report)
 
 
 def _with_executors(report: Any, settings: Settings, severity: Severity) -> Any:

@@ -20,6 +20,7 @@ from tidegate.steps.ownership import claim_group, claim_store, refuse_other_grou
 from tidegate.steps.produced_topics import refuse_missing_topics
 from tidegate.steps.selection import partitions_of, visible_partitions
 from tidegate.steps.sweep import sweep
+from tidegate.strategies.failure.registry import failure_strategy
 
 _RETRY_SECONDS = 0.25
 _MOST_CHANGES = 12  # looks that find something to change, of which an undisturbed plan makes a few
@@ -56,6 +57,7 @@ def plan_or_await(ctx: Context, deadline: datetime | None, may_leave: Callable[[
 
 def _plan(ctx: Context, seconds: float, leave: Callable[[ObservedGroup, float], T | None]) -> Plan | T:
     """Plan, and wait for records for so long; `leave` is asked first whether this is to be done elsewhere."""
+    failure_strategy(ctx.subscription)  # one of another package that can't be begun ends the run before it reads
     deadline = ctx.clock.monotonic() + seconds
     availability = Availability(ctx.subscription, ctx.run_log, ctx.clock)
     changes: list[str] = []

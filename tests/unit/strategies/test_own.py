@@ -12,6 +12,7 @@ from tidegate.model.batch import Outcome, Resolution, State
 from tidegate.model.errors import RecordsFailedError, WrongDefinitionError
 from tidegate.model.records import Outgoing
 from tidegate.strategies.failure import own
+from tidegate.strategies.failure.ask import Ask
 from tidegate.strategies.failure.fail import Fail
 from tidegate.strategies.failure.ignore import Ignore
 from tidegate.strategies.failure.registry import failure_strategy
@@ -26,11 +27,16 @@ class Skips(Ignore):
         return cls()
 
 
+class Says(Ask):
+    """One that begins as the class that it inherits from does."""
+
+
+class Plain:
+    """One that inherits nothing, and can't be begun with a subscription."""
+
+
 class Breaks(Fail):
     """One with a mistake in each method."""
-
-    def __init__(self, _: Any) -> None:
-        """Nothing to keep."""
 
     def judge(self, *_: Any) -> None:
         raise KeyError("no such customer")
@@ -43,12 +49,12 @@ class Breaks(Fail):
         raise ZeroDivisionError("division by zero")
 
 
+NAMES = {"my.skips": "Skips.of", "my.says": "Says", "my.breaks": "Breaks", "my.plain": "Plain", "my.gone": "Nothing"}
+
+
 @pytest.fixture(autouse=True)
 def packages(monkeypatch: pytest.MonkeyPatch) -> None:
-    points = {
-        name: EntryPoint(name, f"{__name__}:{value}", installed.GROUP)
-        for name, value in {"my.skips": "Skips.of", "my.breaks": "Breaks", "my.gone": "Nothing"}.items()
-    }
+    points = {name: EntryPoint(name, f"{__name__}:{value}", installed.GROUP) for name, value in NAMES.items()}
     for module in (own, installed):
         monkeypatch.setattr(module, "installed_failure_strategies", lambda: points)
     monkeypatch.setattr("tidegate.config.property_types.installed_failure_strategies", lambda: points)
@@ -64,6 +70,21 @@ def test_one_that_is_installed_is_called_with_the_subscription_and_asked() -> No
     done = pipeline.commit(world.ledger.history("orders", 1)[0].batch.id)
     assert done is not None
     assert done.outcome is Outcome.IGNORED
+
+
+@pytest.mark.parametrize("name", ["my.says", "my.breaks"])
+def test_one_that_inherits_from_ours_is_registered_by_its_class_alone(name: str) -> None:
+    assert failure_strategy(subscription(failure_strategy=name))
+
+
+def test_one_that_cannot_be_begun_is_named_before_anything_is_read() -> None:
+    world = World()
+    world.produce(3)
+    with pytest.raises(
+        WrongDefinitionError, match=r"my\.plain failed: TypeError: Plain\(\) takes no arguments \(test_own:Plain\)"
+    ):
+        world.pipeline(failure_strategy="my.plain").plan()
+    assert world.ledger.look("orders").open is None
 
 
 def test_one_that_is_not_installed_is_named_with_the_remedy() -> None:
@@ -107,7 +128,8 @@ def test_a_state_that_no_strategy_can_choose_is_refused() -> None:
 def test_a_definition_may_name_what_is_installed_and_learns_what_is() -> None:
     kind = FailureStrategyName(("fail", "ignore"))
     assert [kind.validate(name) for name in ("fail", "my.skips", "my.breaks")] == [None, None, None]
-    assert kind.validate("my.skip") == "must be fail, ignore, my.breaks, my.gone or my.skips (did you mean my.skips?)"
+    installed_too = "my.breaks, my.gone, my.plain, my.says or my.skips"
+    assert kind.validate("my.skip") == f"must be fail, ignore, {installed_too} (did you mean my.skips?)"
     assert kind.validate(7) == "must be fail or ignore"
 
 

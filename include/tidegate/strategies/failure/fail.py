@@ -2,12 +2,14 @@
 
 from collections.abc import Iterable, Iterator
 from datetime import datetime
+from typing import Self
 
 from tidegate.model.batch import Batch, Resolution
 from tidegate.model.counting import first_of
 from tidegate.model.errors import RecordsFailedError, message
 from tidegate.model.manifest import Rejections
 from tidegate.model.records import Outgoing, Rejected
+from tidegate.model.subscription import Subscription
 from tidegate.strategies.failure.strategy import Verdict
 
 _NAMED = 5  # ranges
@@ -21,6 +23,11 @@ def where(batch: Batch) -> str:
 
 class Fail:
     """Hitachi's `processing halted because the retry limit was reached`, SmallRye's `fail`."""
+
+    @classmethod
+    def of(cls, _: Subscription) -> Self:
+        """The strategy, which has no properties."""
+        return cls()
 
     def judge(self, batch: Batch, rejections: Rejections) -> None:
         """Raises RecordsFailedError for a delivery that rejected records: as a message that is nacked, it failed."""

@@ -3,7 +3,7 @@
 import traceback
 from collections.abc import Callable, Iterable, Iterator
 from datetime import datetime
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from tidegate.config.installed import GROUP, installed_failure_strategies
 from tidegate.model.batch import Batch, Resolution
@@ -38,7 +38,14 @@ class OwnFailureStrategy:
                     "install its package where Airflow runs, or choose another strategy",
                 )
             )
-        self._strategy: FailureStrategy = self._asked(lambda: point.load()(subscription))
+        self._installed = point.value
+        self._strategy: FailureStrategy = self._asked(lambda: self._begun(point.load(), subscription))
+
+    @staticmethod
+    def _begun(installed: Any, subscription: Subscription) -> FailureStrategy:
+        """By `of` where a class has it, as those that are built in do; any other callable is called itself."""
+        strategy: FailureStrategy = getattr(installed, "of", installed)(subscription)
+        return strategy
 
     def judge(self, batch: Batch, rejections: Rejections) -> None:
         """See FailureStrategy."""
@@ -71,11 +78,11 @@ class OwnFailureStrategy:
             raise
         except Exception as error:
             frame = traceback.extract_tb(error.__traceback__)[-1]
+            where = self._installed if frame.filename == __file__ else f"{frame.filename}:{frame.lineno}"
             why = "".join(traceback.format_exception_only(error)).strip().splitlines()[-1]
             raise WrongDefinitionError(
                 message(
-                    f"failure-strategy {self._name} failed: {why} ({frame.filename}:{frame.lineno}): "
-                    "nothing was changed",
+                    f"failure-strategy {self._name} failed: {why} ({where}): nothing was changed",
                     self._where,
                     "correct it; the next run asks it again",
                 )

@@ -13,11 +13,11 @@ from tidegate.strategies.failure.own import OwnFailureStrategy
 from tidegate.strategies.failure.strategy import FailureStrategy
 
 FAILURE_STRATEGIES: Final[Mapping[str, Callable[[Subscription], FailureStrategy]]] = {
-    "fail": lambda _: Fail(),
-    "ignore": lambda _: Ignore(),
+    "fail": Fail.of,
+    "ignore": Ignore.of,
     "dead-letter-queue": DeadLetters.of,
     "delayed-retry-topic": DelayedRetry.of,
-    "ask": lambda _: Ask(),
+    "ask": Ask.of,
 }
 
 
