@@ -84,6 +84,9 @@ def test_an_output_that_isnt_mounted_here_takes_no_batch_until_it_is_back_or_mad
         output.rename(elsewhere)
         with pytest.raises(UnavailableError, match=f"sees nothing in file://{output}, .*mount it here"):
             deliver(pipeline)
+        planned = line.run("plan", "orders")
+        assert planned.returncode == 1
+        assert f"sees nothing in file://{output}" in " ".join(planned.stdout.split())
         assert not output.exists()
         elsewhere.rename(output)
         assert deliver(pipeline) is not None

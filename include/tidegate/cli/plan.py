@@ -54,7 +54,7 @@ def _previewed(name: str, settings: Settings) -> dict[str, Any]:
 
     subscription = AllDefinitions(settings).load_to_run(name)
     with readable_ledger(settings) as readable, pipeline_here(subscription, readable) as pipeline:
-        return preview_document(name, pipeline.preview())
+        return preview_document(pipeline)
 
 
 def _print(document: dict[str, Any], *, is_refused: bool) -> None:

@@ -4,13 +4,22 @@ from typing import Any
 
 from tidegate.model.batch import Batch
 from tidegate.model.manifest import ranges_to_json
-from tidegate.steps.preview import Preview
+from tidegate.runtime.pipeline import Pipeline
+from tidegate.steps.absent_output import refuse_absent
 
 
-def preview_document(subscription: str, preview: Preview) -> dict[str, Any]:
-    """What the next run of the subscription would do; `batch_id` only of an open batch, a new one has none yet."""
+def preview_document(pipeline: Pipeline) -> dict[str, Any]:
+    """What the next run would do on this machine; `batch_id` only of an open batch, a new one has none yet.
+
+    Raises what the run's plan would, UnavailableError for an output that isn't to be seen from here among it.
+    """
+    name = pipeline.subscription.name
+    waiting = pipeline.ledger.look(name).open
+    if waiting is not None or not pipeline.definitions.is_draining(name):
+        refuse_absent(pipeline, waiting.output if waiting else pipeline.output, waiting)
+    preview = pipeline.preview()
     return {
-        "subscription": subscription,
+        "subscription": name,
         "next": preview.why,
         "first": list(preview.first),
         "batch_id": preview.batch.id if preview.batch and preview.is_open else None,
