@@ -6,6 +6,8 @@ import pytest
 from chaos.command import main
 from chaos.kinds import KINDS, MANY, PLAIN, Kind, mix, nodes_and_spark
 from tidegate.config import reading
+from tidegate.model.commit_policy import COMMIT_POLICIES
+from tidegate.model.failure_policy import FAILURE_POLICIES
 from tidegate.model.output_uri import OutputFormat
 
 
@@ -22,6 +24,12 @@ def test_each_is_a_definition_that_holds(name: str, written_as: OutputFormat, tm
     assert described.retry_topics == kind.retry_topics
     dead_letters = described.dead_letter_queue.written_by(described.name, described.failure_strategy)
     assert dead_letters == kind.dead_letters
+
+
+def test_every_strategy_is_struck() -> None:
+    add = "add a Kind to tests/chaos/kinds.py"
+    assert {kind.commit for kind in KINDS.values()} == COMMIT_POLICIES.keys(), add
+    assert {kind.failure for kind in KINDS.values()} == FAILURE_POLICIES.keys(), add
 
 
 @pytest.mark.parametrize("kind", KINDS.values(), ids=list(KINDS))

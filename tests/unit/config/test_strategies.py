@@ -99,10 +99,7 @@ def test_the_topics_that_failed_records_go_to(with_lines, lines, dead, retries):
 @pytest.mark.parametrize(
     ("line", "said"),
     [
-        (
-            "auto.commit.interval.ms: 5000",
-            "commit-strategy throttled or latest, and commit-strategy is after-processing",
-        ),
+        ("auto.commit.interval.ms: 5000", "it belongs to commit-strategy throttled"),
         ("throttled.unprocessed-record-max-age.ms: 5000", "commit-strategy throttled"),
         ("checkpoint.unsynced-state-max-age.ms: 5000", "commit-strategy checkpoint"),
         ("dead-letter-queue.limit: 5", "failure-strategy dead-letter-queue, and failure-strategy is fail: choose that"),

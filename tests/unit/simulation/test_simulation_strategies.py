@@ -12,12 +12,14 @@ from simulation.bounds import Bounds, Setting
 from simulation.exploration import Exploration
 from simulation.explorations import STRATEGIES, STRATEGIES_TABLES
 from simulation.histories import history
+from simulation.promises import ENDS, ORDERS
 from simulation.strategies import NAMES
 from simulation.violation import ViolationError
 from simulation.world import World
 from tidegate.model.acknowledged import Acknowledged
 from tidegate.model.batch import Batch, Resolution
 from tidegate.model.commit_policy import COMMIT_POLICIES, CommitPoint, CommitStrategy, Progress
+from tidegate.model.failure_policy import FAILURE_POLICIES
 from tidegate.steps import commit, plan, process
 from tidegate.steps.acknowledge import Acknowledging, AckReader
 from tidegate.steps.act import Changed, Result
@@ -34,6 +36,14 @@ from tidegate.testing.offsets import MemoryOffsets
 pytestmark = pytest.mark.simulation
 
 Patch = Callable[[pytest.MonkeyPatch], None]
+
+
+def test_each_strategy_has_a_promise_of_its_own() -> None:
+    """By name, not by policy: what a test takes out of a policy may not be taken out of its promise as well."""
+    acknowledging = {name for name, policy in COMMIT_POLICIES.items() if policy.commits_acknowledged}
+    assert set(ORDERS) == set(COMMIT_POLICIES), "add an Order to tests/simulation/promises.py"
+    assert set(ENDS) == set(FAILURE_POLICIES), "add Ends to tests/simulation/promises.py"
+    assert set(spark.PASSED) == acknowledging, "add what it passes to tests/simulation/spark.py"
 
 
 @pytest.mark.parametrize("name", one_in(6, STRATEGIES))

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from tidegate.model.acknowledged import Acknowledged, Acknowledgements
 from tidegate.model.batch import Batch, PartialRange
-from tidegate.model.commit_policy import CommitStrategy, Progress
+from tidegate.model.commit_policy import COMMIT_POLICIES, CommitStrategy, Progress
 from tidegate.model.errors import BatchFailedError
 from tidegate.model.offsets import Range, TopicPartition
 from tidegate.model.receipt import Receipt
@@ -232,19 +232,15 @@ def test_where_nothing_is_left_nothing_has_to_be_acknowledged() -> None:
     assert reached(PLANNED, DONE, {P0: 20, P1: 4}, {P0: 20, P1: 4}) == ()
 
 
-@pytest.mark.parametrize(
-    ("strategy", "expected"),
-    [
-        ("throttled", PartialCommits(Progress.CONTIGUOUS_ACKS, interval_ms=3, max_age_ms=7)),
-        ("latest", PartialCommits(Progress.HIGHEST_ACK, interval_ms=3)),
-        *(
-            (name, None)
-            for name in ("after-processing", "on-receipt", "on-next-poll", "manual", "ignore", "checkpoint")
-        ),
-    ],
-)
-def test_they_are_those_of_the_batchs_own_strategy_with_the_definitions_properties(
-    strategy: CommitStrategy, expected: PartialCommits | None
-) -> None:
+EXPECTED = {
+    Progress.CONTIGUOUS_ACKS: PartialCommits(Progress.CONTIGUOUS_ACKS, interval_ms=3, max_age_ms=7),
+    Progress.HIGHEST_ACK: PartialCommits(Progress.HIGHEST_ACK, interval_ms=3),
+    Progress.WHOLE_BATCH: None,
+}
+
+
+@pytest.mark.parametrize("strategy", COMMIT_POLICIES)
+def test_they_are_those_of_the_batchs_own_strategy_with_the_definitions_properties(strategy: CommitStrategy) -> None:
+    expected = EXPECTED[COMMIT_POLICIES[strategy].progress]
     described = subscription(commit_strategy="manual", auto_commit_interval_ms=3, unprocessed_record_max_age_ms=7)
     assert PartialCommits.of(replace(PLANNED, commit_strategy=strategy), described) == expected
