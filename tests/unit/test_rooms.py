@@ -1,0 +1,15 @@
+"""The rooms that have many files say what is in them: who looks for something reads one docstring."""
+
+import importlib
+from pathlib import Path
+
+import pytest
+
+
+@pytest.mark.parametrize("room", ["tidegate.steps", "tidegate.runtime"])
+def test_a_room_says_what_each_of_its_files_is_for(room: str) -> None:
+    package = importlib.import_module(room)
+    assert package.__doc__
+    assert package.__file__
+    files = {file.name for file in Path(package.__file__).parent.glob("*.py")} - {"__init__.py"}
+    assert [name for name in sorted(files) if name not in package.__doc__] == []
