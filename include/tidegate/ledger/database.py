@@ -5,6 +5,7 @@ import re
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from datetime import UTC, datetime
+from functools import lru_cache
 from pathlib import Path
 from sqlite3 import Connection as SqliteConnection
 from sqlite3 import Error as SqliteError
@@ -34,6 +35,7 @@ _TURN = int.from_bytes(b"tidegate")  # PostgreSQL's advisory locks are numbers, 
 _DRIVER = "postgresql+psycopg2"  # which a URL without a driver means here, whatever SQLAlchemy's own default is
 _BUSY_SECONDS = 30
 _MOST_PARAMETERS = 500  # of one statement; SQLite may take no more than 999
+_MOST_ENGINES = 8
 _SQLITE_BEGIN = "tidegate_sqlite_begin"
 _OF_LIBPQ = {
     "application_name": "tidegate",
@@ -63,6 +65,8 @@ _USABLE = {
 class Database:
     """One database, by its SQLAlchemy URL. Connections aren't kept: a forked task can't inherit one.
 
+    Those of one URL share an engine in a process, and so what SQLAlchemy has compiled and found out of the server.
+
     Raises UnusableLedgerError for a URL that names no database that can be used.
     """
 
@@ -72,6 +76,7 @@ class Database:
         self._file = parsed.database if parsed.get_backend_name() == "sqlite" else None
         self._writing = _engine(parsed, self.name)
         if parsed.get_backend_name() == "sqlite":
+            _make_folder(parsed)
             self._reading = self._writing.execution_options(**{_SQLITE_BEGIN: "BEGIN"})
         else:
             self._reading = self._writing.execution_options(isolation_level="REPEATABLE READ")
@@ -203,6 +208,7 @@ def _parse(url: str) -> URL:
     return parsed.set(drivername=_DRIVER) if parsed.drivername == "postgresql" else parsed
 
 
+@lru_cache(_MOST_ENGINES)
 def _engine(url: URL, name: str) -> Engine:
     is_sqlite = url.get_backend_name() == "sqlite"
     try:
@@ -221,11 +227,13 @@ def _engine(url: URL, name: str) -> Engine:
             f"the ledger {name} can't be used with an asynchronous driver: use sqlite or {_DRIVER}"
         )
     if is_sqlite:
-        _make_folder(url)
         _lock_before_reading(engine)
     else:
         event.listen(engine, "begin", _limit_waiting)
     return engine
+
+
+os.register_at_fork(after_in_child=_engine.cache_clear)  # a thread of the parent's may just have held a lock of one
 
 
 def _libpq_arguments(url: URL) -> dict[str, object]:

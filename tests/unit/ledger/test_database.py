@@ -7,13 +7,17 @@ import struct
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from multiprocessing import get_context
 from pathlib import Path
 from sqlite3 import connect
+from typing import Any
 
 import pytest
 from ledger_batches import plan
-from sqlalchemy import make_url, text
+from sqlalchemy import Engine, event, make_url, text
+from sqlalchemy.engine.interfaces import CacheStats
 from sqlalchemy.exc import IntegrityError
+from sqlalchemy.pool import Pool
 
 from tidegate.ledger.database import Database
 from tidegate.ledger.sql import SqlLedger
@@ -173,3 +177,50 @@ def test_a_name_for_messages_has_neither_password_nor_options() -> None:
     name = Database("postgresql://user:secret@host/ledger?password=secret&sslmode=require").name
     assert name == "postgresql+psycopg2://user:***@host/ledger"
     assert make_url(name).get_backend_name() == "postgresql"
+
+
+def test_what_was_compiled_for_a_url_serves_every_ledger_of_it(file: Path) -> None:
+    SqlLedger(f"sqlite:///{file}").look("orders")
+    hits = []
+
+    def executed(*given: Any) -> None:
+        context = given[4]
+        if context.compiled is not None:
+            hits.append(context.cache_hit)
+
+    again = SqlLedger(f"sqlite:///{file}")
+    event.listen(Engine, "before_cursor_execute", executed)
+    try:
+        again.look("orders")
+    finally:
+        event.remove(Engine, "before_cursor_execute", executed)
+    assert set(hits) == {CacheStats.CACHE_HIT}
+
+
+def test_a_forked_process_takes_no_engine_over_whose_lock_may_be_held(sqlite_ledger: str) -> None:
+    """As of a scheduler that forks a task while another thread of its own first connects."""
+    parent, held, go_on = os.getpid(), threading.Event(), threading.Event()
+
+    def connected(*_: object) -> None:
+        if os.getpid() == parent:
+            held.set()
+            go_on.wait(60)
+
+    def read() -> None:
+        with Database(sqlite_ledger).read():
+            """Nothing."""
+
+    event.listen(Pool, "first_connect", connected)
+    try:
+        thread = threading.Thread(target=read)
+        thread.start()
+        assert held.wait(20)
+        forked = get_context("fork").Process(target=read)
+        forked.start()
+        forked.join(20)
+        assert forked.exitcode == 0
+    finally:
+        go_on.set()
+        thread.join()
+        event.remove(Pool, "first_connect", connected)
+        forked.kill()
