@@ -1,5 +1,6 @@
 """`tidegate plan`: what the next run would do, before it does, and before a changed definition is deployed."""
 
+from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
@@ -11,6 +12,7 @@ from tidegate.cli.settings import NameOrAll, all_names, settings_here
 from tidegate.config.settings import Settings
 from tidegate.model.counting import counted
 from tidegate.model.errors import TidegateError, UnavailableError
+from tidegate.model.subscription import Subscription
 
 _FEW = 20  # partitions that are listed
 _ENDED = ("ignoring", "dead-lettering", "retrying")  # of such a batch nothing is processed
@@ -23,18 +25,19 @@ def plan(name: NameOrAll = None, *, as_json: Json = False) -> None:
     Exit status: 0 the next run continues where the last one ended, or is the first, 1 a broker or the ledger doesn't
     answer, 2 the run would be refused, 3 it would read records again, or skip unread ones.
     """
+    from tidegate.runtime.definitions import AllDefinitions  # noqa: PLC0415 - `tidegate --help` needn't wait for it
+    from tidegate.runtime.looks import in_order  # noqa: PLC0415 - see above
+
     settings = settings_here()
     names = all_names(settings) if name is None else [name]
+    definitions = AllDefinitions(settings)
+    beside = definitions.at_hand()
+
+    def look(each: str) -> tuple[dict[str, Any], int]:
+        return _judged(each, settings, lambda: definitions.load_to_run(each, beside))
+
     documents, codes = [], [0]
-    for each in names:
-        try:
-            document = _previewed(each, settings)
-        except UnavailableError as error:
-            document, code = {"subscription": each, "error": str(error)}, _UNAVAILABLE
-        except TidegateError as error:
-            document, code = {"subscription": each, "error": str(error)}, _REFUSED
-        else:
-            code = _MOVED if document["reread"] or document["skipped"] else 0
+    for document, code in in_order(names, look):
         documents.append(document)
         codes.append(code)
         if not as_json:
@@ -47,12 +50,21 @@ def plan(name: NameOrAll = None, *, as_json: Json = False) -> None:
         raise typer.Exit(code)
 
 
-def _previewed(name: str, settings: Settings) -> dict[str, Any]:
-    from tidegate.runtime.definitions import AllDefinitions  # noqa: PLC0415 - `tidegate --help` needn't wait for it
+def _judged(name: str, settings: Settings, load: Callable[[], Subscription]) -> tuple[dict[str, Any], int]:
+    """What the next run would do, or why it would be refused, and the exit status for it."""
+    try:
+        document = _previewed(load(), settings)
+    except UnavailableError as error:
+        return {"subscription": name, "error": str(error)}, _UNAVAILABLE
+    except TidegateError as error:
+        return {"subscription": name, "error": str(error)}, _REFUSED
+    return document, _MOVED if document["reread"] or document["skipped"] else 0
+
+
+def _previewed(subscription: Subscription, settings: Settings) -> dict[str, Any]:
     from tidegate.runtime.preview_document import preview_document  # noqa: PLC0415 - see above
     from tidegate.runtime.unmade_ledger import readable_ledger  # noqa: PLC0415 - see above
 
-    subscription = AllDefinitions(settings).load_to_run(name)
     with readable_ledger(settings) as readable, pipeline_here(subscription, readable) as pipeline:
         return preview_document(pipeline)
 

@@ -5,8 +5,9 @@
 * **Checks** beyond a definition: connection_check.py, other_dags.py, pools.py, own_strategies.py.
 * **How a subscription stands**: status.py, by lag.py, moves.py and the verdicts of health.py; group_description.py,
   batch_document.py, preview_document.py, run_note.py.
-* **How all stand**: observing.py looks, several at once by side_by_side.py, and keeps what it saw; overview.py,
-  trend.py, metrics.py over figures.py, and exposition.py read it. lost_output.py, unmade_ledger.py: what is missing.
+* **How all stand**: observing.py looks, several at once by looks.py and side_by_side.py, and keeps what it saw;
+  overview.py, trend.py, metrics.py over figures.py, and exposition.py read it. lost_output.py, unmade_ledger.py: what
+  is missing.
 * **Alerts**: alert_rules.py says what is told, alerts.py tells it once.
 * **Waiting outside of runs**: waiting.py and watching.py for records, record_schedule.py over backlog.py for runs.
 * **What a person has done**: replay.py, reprocessing.py, dead_letters.py, prune.py, maintain.py, other_output.py,

@@ -96,16 +96,19 @@ class AllDefinitions:
             raise DefinitionError(reading.all_problems)
         return reading.subscription
 
-    def load_to_run(self, name: str) -> Subscription:
+    def load_to_run(self, name: str, beside: Report | None = None) -> Subscription:
         """The subscription of this name, if a run of it would write into nobody else's output, and has what it calls.
 
-        Raises DefinitionError, as `load` does, and where its output is another's, or has something of another format,
-        or a job's file, or a function in its module, isn't there.
+        `beside` is what `at_hand` has said just now, for who loads many: it reads all definitions. Raises
+        DefinitionError, as `load` does, and where its output is another's, or has something of another format, or a
+        job's file, or a function in its module, isn't there.
         """
         subscription = self.load(name)
         file = str(self.path(subscription))
         errors = [
-            each for each in self.at_hand().errors if each.file == file and each.rule in OUTPUT_PROBLEMS | _ABSENT
+            each
+            for each in (beside or self.at_hand()).errors
+            if each.file == file and each.rule in OUTPUT_PROBLEMS | _ABSENT
         ]
         if errors:
             raise DefinitionError(errors)

@@ -24,6 +24,7 @@ from tidegate.model.subscription import Problem, Subscription
 from tidegate.ports import Connections
 from tidegate.runtime.definitions import AllDefinitions
 from tidegate.runtime.health import Finding, Verdict, orphaned
+from tidegate.runtime.looks import in_order
 from tidegate.runtime.pipeline import Pipeline, open_pipeline
 from tidegate.runtime.status import Status, finding_to_json, outcome_to_json, status_of
 from tidegate.runtime.unmade_ledger import no_run, readable_ledger
@@ -51,7 +52,7 @@ def observe(name: str, settings: Settings, connections: Connections, refused: Re
 
 
 def observe_all(names: Sequence[str], settings: Settings, connections: Connections) -> Iterator[Observation]:
-    """Look at each of these subscriptions, one after the other, as `observe` does."""
+    """Look at each of these subscriptions as `observe` does, and tell of them in their order."""
     for document in status_documents(names, settings, connections, _BATCHES):
         yield Observations(settings.ledger).note(document["subscription"], document)
 
@@ -59,17 +60,20 @@ def observe_all(names: Sequence[str], settings: Settings, connections: Connectio
 def status_documents(
     names: Sequence[str], settings: Settings, connections: Connections, limit: int
 ) -> Iterator[dict[str, Any]]:
-    """The status of each, one after the other, as `status_document` has it.
+    """The status of each, in their order, as `status_document` has it; several are looked at at once.
 
     The brokers of a connection that didn't answer have a second for each answer from then on.
     """
     away: set[str] = set()
     refused = AllDefinitions(settings).refused()
-    for name in names:
+
+    def look(name: str) -> dict[str, Any]:
         document = status_document(name, settings, connections, limit, refused=refused, away=away)
         if document.get("unavailable"):
             away.add(document["connection"])
-        yield document
+        return document
+
+    yield from in_order(names, look)
 
 
 def status_document(

@@ -1,12 +1,11 @@
 """Observing subscriptions side by side: one that takes long, or breaks, keeps none of the others waiting."""
 
-import queue
-import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
+from concurrent.futures import as_completed
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
-from threading import Thread
 
 from tidegate.config.settings import Settings
 from tidegate.ledger.alerts import AlertLog
@@ -14,9 +13,9 @@ from tidegate.ledger.observations import Observation, Observations
 from tidegate.model.errors import UnavailableError
 from tidegate.ports import Connections
 from tidegate.runtime.definitions import AllDefinitions
+from tidegate.runtime.looks import THREADS, looks
 from tidegate.runtime.observing import Refused, observe
 
-THREADS = 16
 _NEVER = datetime.min.replace(tzinfo=UTC)
 
 
@@ -43,37 +42,17 @@ def observe_side_by_side(
     can't be used at the start.
     """
     clock, refused = AlertLog(settings.ledger), AllDefinitions(settings).refused()
-    deadline = time.monotonic() + seconds
-    waiting: queue.SimpleQueue[str] = queue.SimpleQueue()
-    done: queue.SimpleQueue[Sighting] = queue.SimpleQueue()
     left = dict.fromkeys(names, clock.now())
     times = Observations(settings.ledger).times()
-    for name in sorted(names, key=lambda name: times.get(name, _NEVER)):
-        waiting.put(name)
     sight = partial(_sighting, settings=settings, connections=connections, clock=clock, refused=refused)
-    for number in range(min(threads, len(names))):
-        Thread(target=_observe_waiting, args=(waiting, done, sight), name=f"observing-{number}", daemon=True).start()
-    while left:
-        try:
-            sighting = done.get(timeout=max(0.0, deadline - time.monotonic()))
-        except queue.Empty:
-            break
-        del left[sighting.subscription]
-        yield sighting
+    begun = looks(sorted(names, key=lambda name: times.get(name, _NEVER)), sight, threads)
+    with suppress(TimeoutError):
+        for look in as_completed(begun.values(), seconds):
+            sighting = look.result()
+            del left[sighting.subscription]
+            yield sighting
     for name, began_at in left.items():
         yield Sighting(name, began_at, error=UnavailableError(f"it took longer than {seconds:.0f} s to look at it"))
-
-
-def _observe_waiting(
-    waiting: "queue.SimpleQueue[str]", done: "queue.SimpleQueue[Sighting]", sight: Callable[[str], Sighting]
-) -> None:
-    """Look at what waits, until nothing does."""
-    while True:
-        try:
-            name = waiting.get_nowait()
-        except queue.Empty:
-            return
-        done.put(sight(name))
 
 
 def _sighting(

@@ -11,7 +11,7 @@ from tidegate.cli.console import out
 from tidegate.config.settings import Settings
 from tidegate.ledger.sql import SqlLedger
 from tidegate.ports import Connection
-from tidegate.runtime import observing
+from tidegate.runtime import looks, observing
 from tidegate.runtime.observing import status_document, status_documents
 from tidegate.testing.connections import MemoryConnections
 
@@ -95,6 +95,7 @@ def test_brokers_that_are_away_are_waited_for_once_and_shortly_however_many_subs
 ) -> None:
     monkeypatch.setattr(observing, "_PATIENCE_MS", 1_200)
     monkeypatch.setattr(observing, "_SHORT_MS", 300)
+    monkeypatch.setattr(looks, "THREADS", 1)
     settings = Settings.from_environment({"TIDEGATE_HOME": str(tmp_path), "AIRFLOW_HOME": str(tmp_path)})
     settings.subscriptions.mkdir(parents=True)
     for name in ("orders", "prices"):
