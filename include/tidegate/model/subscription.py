@@ -13,6 +13,7 @@ from urllib.parse import urlsplit
 from tidegate.model.alerting import AlertProperties
 from tidegate.model.change_feed import ChangeFeed
 from tidegate.model.commit_policy import COMMIT_POLICIES, CommitPolicy, CommitStrategy
+from tidegate.model.errors import location
 from tidegate.model.failure_policy import DeadLetterUse, FailurePolicy, failure_policy
 from tidegate.model.output_uri import OutputFormat, SchemaEvolution
 
@@ -402,6 +403,11 @@ class Subscription:
     drain_max_runs: int = 0
     retention_ms: int = 2_592_000_000
     alerts: AlertProperties = field(default_factory=AlertProperties)
+
+    @property
+    def place(self) -> str:
+        """`subscription flights, group flights-lake`, as messages name it."""
+        return location(subscription=self.name, group=self.consumer.group_id)
 
     @property
     def commit_policy(self) -> CommitPolicy:

@@ -6,7 +6,7 @@ from pathlib import Path
 from tidegate.config.output_checks import mixes_with
 from tidegate.config.output_rules import wrong_output
 from tidegate.config.outputs import output_of, taken_by
-from tidegate.model.errors import WrongDefinitionError, location, message
+from tidegate.model.errors import WrongDefinitionError, message
 from tidegate.model.output_uri import parse_output
 from tidegate.runtime.pipeline import Pipeline
 
@@ -18,7 +18,7 @@ def other_output(pipeline: Pipeline, written: str, home: Path, undone: str) -> s
     that has batches of another, whatever its definition says now, or with what is the installation's own.
     """
     subscription, format_ = pipeline.subscription, pipeline.subscription.processing.format
-    where = location(subscription=subscription.name, group=subscription.consumer.group_id)
+    where = subscription.place
     if wrong := wrong_output(format_, written):
         raise WrongDefinitionError(message(f"{undone}: {wrong}", where))
     wanted = output_of(home, written, format_)

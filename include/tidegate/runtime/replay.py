@@ -13,7 +13,7 @@ from pathlib import Path
 
 from tidegate.config.outputs import output_uri
 from tidegate.model.batch import Resolution, State
-from tidegate.model.errors import StaleError, UnavailableError, WrongDefinitionError, first_few, location, message
+from tidegate.model.errors import StaleError, UnavailableError, WrongDefinitionError, first_few, message
 from tidegate.model.offsets import Range, TopicPartition, Watermarks
 from tidegate.model.subscription import Cursor, Subscription, TopicPartitions, TopicSelection
 from tidegate.ports import Reader, RecordSource, Replay
@@ -93,7 +93,7 @@ def preview_replay(pipeline: Pipeline, request: ReplayRequest, home: Path) -> Re
         if not other.is_done and target(subscription, other, home) == wanted:  # both would write the same records
             why = f"a replay {other.asked} into {new.output}, which {other.by} began, isn't done: nothing was replayed"
             raise StaleError(
-                message(why, _place(subscription), "end that one by the same command first, or name another output")
+                message(why, subscription.place, "end that one by the same command first, or name another output")
             )
     return new
 
@@ -152,9 +152,7 @@ def run_replay(pipeline: Pipeline, replay: Replay, by: str, said: Callable[[Run]
         if run.error is not None:
             raise type(run.error)(f"{run.error}\n  {_AGAIN}") from run.error
         if run.batch is None and _unread(bounded, ends):
-            raise UnavailableError(
-                message(f"nothing came: {run.why}", _place(pipeline.subscription), "run the replay again later")
-            )
+            raise UnavailableError(message(f"nothing came: {run.why}", pipeline.place, "run the replay again later"))
         done.count(run)
         said(run)
     pipeline.ledger.end_replay(replay.name)
@@ -207,10 +205,6 @@ class BoundedSource:
         return self._source.read(ranges, deadline)
 
 
-def _place(subscription: Subscription) -> str:
-    return location(subscription=subscription.name, group=subscription.consumer.group_id)
-
-
 def _unread(pipeline: Pipeline, ends: Mapping[TopicPartition, int]) -> bool:
     committed = pipeline.offsets.committed(ends.keys())
     return any(at not in committed or committed[at].offset < end for at, end in ends.items())
@@ -223,7 +217,7 @@ def _ranges(pipeline: Pipeline, request: ReplayRequest) -> tuple[Range, ...]:
     for bound in (request.start, request.end):
         if isinstance(bound, ToOffsets) and (unknown := sorted(set(bound.offsets) - set(partitions))):
             why = f"nothing was replayed: the subscription reads no {first_few(unknown)}"
-            raise WrongDefinitionError(message(why, _place(pipeline.subscription), "name partitions of its topics"))
+            raise WrongDefinitionError(message(why, pipeline.place, "name partitions of its topics"))
     named = [set(bound.offsets) for bound in (request.start, request.end) if isinstance(bound, ToOffsets)]
     chosen = [at for at in partitions if all(at in each for each in named)]
     marks = source.watermarks(chosen)
@@ -235,11 +229,11 @@ def _ranges(pipeline: Pipeline, request: ReplayRequest) -> tuple[Range, ...]:
     ]
     if outside:
         why = f"nothing was replayed: {first_few(outside)}"
-        raise WrongDefinitionError(message(why, _place(pipeline.subscription), "name offsets that it holds"))
+        raise WrongDefinitionError(message(why, pipeline.place, "name offsets that it holds"))
     ranges = tuple(Range(*at, starts[at], ends[at]) for at in chosen if starts[at] < ends[at])
     if not ranges:
         why = f"there is nothing to replay: no partition holds anything {request.asked}"
-        raise WrongDefinitionError(message(why, _place(pipeline.subscription), "name an earlier start or a later end"))
+        raise WrongDefinitionError(message(why, pipeline.place, "name an earlier start or a later end"))
     return ranges
 
 

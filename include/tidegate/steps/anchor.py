@@ -257,12 +257,7 @@ def _first(subscription: Subscription, tp: TopicPartition, known: ObservedOffset
         case "latest":
             return Latest()
         case "none":
-            where = location(
-                subscription=subscription.name,
-                group=subscription.consumer.group_id,
-                topic=tp.topic,
-                partition=tp.partition,
-            )
+            where = f"{subscription.place}, {location(topic=tp.topic, partition=tp.partition)}"
             others = f" --partitions {tp.topic}" if known.committed or known.last_ends else ""
             raise LostDataError(
                 message(

@@ -2,7 +2,6 @@
 
 from dataclasses import dataclass
 
-from tidegate.model.errors import location
 from tidegate.model.subscription import Subscription
 from tidegate.ports import (
     Clock,
@@ -42,7 +41,7 @@ class Context:
     @property
     def place(self) -> str:
         """`subscription flights, group flights-lake`, as messages name it."""
-        return location(subscription=self.subscription.name, group=self.subscription.consumer.group_id)
+        return self.subscription.place
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,7 +9,7 @@ from datetime import timedelta
 
 from tidegate.model.batch import Batch, State
 from tidegate.model.commit_policy import CommitPoint, PositionStore
-from tidegate.model.errors import LostDataError, first_few, location, message
+from tidegate.model.errors import LostDataError, first_few, message
 from tidegate.model.manifest import Published
 from tidegate.model.offsets import Range, TopicPartition
 from tidegate.model.receipt import Receipt
@@ -416,7 +416,6 @@ def refuse_loss(
     `exist`.
     """
     if subscription.on_data_loss == "fail":
-        where = location(subscription=subscription.name, group=subscription.consumer.group_id)
         if there := [one for one in lost if one.at in exist]:
             remedy = (
                 "set on-data-loss: reset to go on at the earliest record of each, or choose where by "
@@ -428,4 +427,4 @@ def refuse_loss(
                 "set on-data-loss: reset to go on without them; or create the topic again, and the run after that says "
                 "how to go on in it"
             )
-        raise LostDataError(message(f"records are lost: {first_few(lost)}", where, remedy))
+        raise LostDataError(message(f"records are lost: {first_few(lost)}", subscription.place, remedy))

@@ -174,7 +174,7 @@ def refuse_outside(
         raise LostDataError(
             message(
                 first_few(outside),
-                location(subscription=subscription.name, group=subscription.consumer.group_id),
+                subscription.place,
                 "correct assign-seek or cursor, or set on-data-loss: reset to start at the earliest record of each of "
                 "these partitions",
             )

@@ -91,7 +91,7 @@ def refuse_other_cluster(subscription: Subscription, now: str | None, snapshot: 
         raise WrongDefinitionError(
             message(
                 f"{other}: nothing was read or changed",
-                location(subscription=subscription.name, group=subscription.consumer.group_id),
+                subscription.place,
                 "point the connection back, or, if the group is to go on here, run `tidegate offsets accept-cluster "
                 f"{subscription.name}`, which says what that means",
             )
@@ -228,7 +228,7 @@ def _positions_elsewhere(subscription: Subscription, why: str) -> WrongDefinitio
     return WrongDefinitionError(
         message(
             f"{why}: nothing was read or changed",
-            location(subscription=subscription.name, group=subscription.consumer.group_id),
+            subscription.place,
             f"run `tidegate offsets move {subscription.name}`, which takes them there, or set the strategy back",
         )
     )

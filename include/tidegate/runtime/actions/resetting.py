@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import Any
 
 from tidegate.model.counting import counted
-from tidegate.model.errors import GroupInUseError, StaleError, first_few, location, message
+from tidegate.model.errors import GroupInUseError, StaleError, first_few, message
 from tidegate.ports import PositionChange
 from tidegate.runtime import reset_words
 from tidegate.runtime.actions.preview import ActionPreview, AffectedPartition
@@ -34,12 +34,11 @@ def preview_reset(pipeline: Pipeline, request: ResetRequest) -> ActionPreview:
     """
     name = pipeline.subscription.name
     found = pipeline.reset_group(replace(request, dry_run=True))
-    place = location(subscription=name, group=pipeline.subscription.consumer.group_id)
     if found.abandoned is None and all(each.before == each.after for each in found.changes):
-        raise StaleError(message("the group stands there already: there is nothing to move", place))
+        raise StaleError(message("the group stands there already: there is nothing to move", pipeline.place))
     if members := pipeline.offsets.members():
         why = f"the group has live members: {first_few(members)}"
-        raise GroupInUseError(message(why, place, "stop them first"))
+        raise GroupInUseError(message(why, pipeline.place, "stop them first"))
     gives_up = found.abandoned
     return ActionPreview(
         "reset",
