@@ -49,7 +49,7 @@ def test_the_references_example_is_a_subscription(tmp_path: Path) -> None:
         ([{"name": "a"}, {"name": "b"}], "TopicNames(names=('a', 'b'))"),
         (
             [{"name": "a", "partitions": [{"number": 2}, {"number": 0}]}],
-            "TopicPartitions(partitions={'a': (0, 2)}, cursors={})",
+            "TopicPartitions(partitions={'a': (0, 2)}, cursors={}, ends={})",
         ),
     ],
 )

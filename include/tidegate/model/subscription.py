@@ -128,11 +128,12 @@ class TopicPartitions:
     """Chosen partitions: topic -> partition numbers, ascending. Partitions that appear later aren't taken.
 
     `cursors` has, by topic and partition, where those start that have a cursor of their own; the others have the
-    subscription's.
+    subscription's. `ends` has, likewise, where those end of which no more is read, whatever arrives.
     """
 
     partitions: Mapping[str, tuple[int, ...]] = field(hash=False)
     cursors: Mapping[str, Mapping[int, "Cursor"]] = field(default_factory=dict, hash=False)
+    ends: Mapping[str, Mapping[int, int]] = field(default_factory=dict, hash=False)
 
     @property
     def named(self) -> frozenset[str]:

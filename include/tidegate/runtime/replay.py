@@ -5,18 +5,16 @@ are fixed when it begins, so that whoever runs it again goes on with the same on
 """
 
 import hashlib
-from collections.abc import Callable, Collection, Mapping, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
-from datetime import datetime
 from pathlib import Path
 
 from tidegate.config.outputs import output_uri
 from tidegate.model.batch import Resolution, State
 from tidegate.model.errors import StaleError, UnavailableError, WrongDefinitionError, first_few, message
 from tidegate.model.offsets import Range, TopicPartition, Watermarks
-from tidegate.model.subscription import Cursor, Subscription, TopicPartitions, TopicSelection
-from tidegate.ports import Reader, RecordSource, Replay
+from tidegate.model.subscription import Cursor, Subscription, TopicPartitions
+from tidegate.ports import RecordSource, Replay
 from tidegate.runtime.other_output import other_output
 from tidegate.runtime.pipeline import Pipeline
 from tidegate.runtime.run import Run, run_batch
@@ -105,17 +103,17 @@ def derived(subscription: Subscription, replay: Replay) -> Subscription:
     reads, and questions have no place.
     """
     policy, failing = subscription.commit_policy, subscription.failure_policy
-    partitions: dict[str, list[int]] = {}
     cursors: dict[str, dict[int, Cursor]] = {}
+    ends: dict[str, dict[int, int]] = {}
     for r in replay.ranges:
-        partitions.setdefault(r.topic, []).append(r.partition)
         cursors.setdefault(r.topic, {})[r.partition] = Cursor("AT_OFFSET", offset=r.start)
+        ends.setdefault(r.topic, {})[r.partition] = r.end
     is_kept = policy.commits_acknowledged or policy.keeps_state
     return replace(
         subscription,
         name=replay.name,
         schedule=None,
-        topics=TopicPartitions({topic: tuple(sorted(numbers)) for topic, numbers in partitions.items()}, cursors),
+        topics=TopicPartitions({topic: tuple(sorted(numbers)) for topic, numbers in ends.items()}, cursors, ends),
         cursor=None,
         consumer=replace(subscription.consumer, group_id=f"{subscription.consumer.group_id}-{replay.name}"),
         commit_strategy=subscription.commit_strategy if is_kept else "after-processing",
@@ -141,17 +139,16 @@ def run_replay(pipeline: Pipeline, replay: Replay, by: str, said: Callable[[Run]
     offsets = pipeline.offsets if pipeline.subscription.commit_policy.keeps_state else pipeline.elsewhere
     if offsets is None:
         raise AssertionError(f"{replay.name}: there is no store for its positions")
-    ends = {r.at: r.end for r in replay.ranges}
-    bounded = replace(pipeline, source=BoundedSource(pipeline.source, ends), offsets=offsets, elsewhere=None)
+    of_replay = replace(pipeline, offsets=offsets, elsewhere=None)
     stopped = pipeline.ledger.look(replay.name).open
     if stopped is not None and stopped.state is State.HELD:
-        bounded.clear(by, "replayed again", Resolution.REDELIVER, stopped.id)
+        of_replay.clear(by, "replayed again", Resolution.REDELIVER, stopped.id)
     done = Replayed()
-    while _unread(bounded, ends):
-        run = run_batch(bounded, lambda _: None)
+    while _unread(of_replay, replay):
+        run = run_batch(of_replay, lambda _: None)
         if run.error is not None:
             raise type(run.error)(f"{run.error}\n  {_AGAIN}") from run.error
-        if run.batch is None and _unread(bounded, ends):
+        if run.batch is None and _unread(of_replay, replay):
             raise UnavailableError(message(f"nothing came: {run.why}", pipeline.place, "run the replay again later"))
         done.count(run)
         said(run)
@@ -159,55 +156,9 @@ def run_replay(pipeline: Pipeline, replay: Replay, by: str, said: Callable[[Run]
     return done
 
 
-class BoundedSource:
-    """The port `RecordSource`, whose partitions end at these offsets."""
-
-    def __init__(self, source: RecordSource, ends: Mapping[TopicPartition, int]) -> None:
-        self._source = source
-        self._ends = ends
-
-    def partitions(self, topics: TopicSelection) -> tuple[TopicPartition, ...]:
-        """See `tidegate.ports.RecordSource`."""
-        return self._source.partitions(topics)
-
-    def watermarks(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, Watermarks]:
-        """See `tidegate.ports.RecordSource`."""
-        held = self._source.watermarks(partitions)
-        return {
-            at: Watermarks(marks.earliest, max(marks.earliest, min(marks.end, self._ends.get(at, marks.end))))
-            for at, marks in held.items()
-        }
-
-    def hidden(self, topics: Collection[str]) -> frozenset[str]:
-        """See `tidegate.ports.RecordSource`."""
-        return self._source.hidden(topics)
-
-    def offsets_at(self, partitions: Collection[TopicPartition], time: datetime) -> dict[TopicPartition, int]:
-        """See `tidegate.ports.RecordSource`."""
-        return self._source.offsets_at(partitions, time)
-
-    def times_of(
-        self, positions: Mapping[TopicPartition, int], seconds: float
-    ) -> dict[TopicPartition, datetime | None]:
-        """See `tidegate.ports.RecordSource`."""
-        return self._source.times_of(positions, seconds)
-
-    def cluster_id(self) -> str | None:
-        """See `tidegate.ports.RecordSource`."""
-        return self._source.cluster_id()
-
-    def topic_ids(self, topics: Collection[str]) -> dict[str, str]:
-        """See `tidegate.ports.RecordSource`."""
-        return self._source.topic_ids(topics)
-
-    def read(self, ranges: Sequence[Range], deadline: float) -> AbstractContextManager[Reader]:
-        """See `tidegate.ports.RecordSource`."""
-        return self._source.read(ranges, deadline)
-
-
-def _unread(pipeline: Pipeline, ends: Mapping[TopicPartition, int]) -> bool:
-    committed = pipeline.offsets.committed(ends.keys())
-    return any(at not in committed or committed[at].offset < end for at, end in ends.items())
+def _unread(pipeline: Pipeline, replay: Replay) -> bool:
+    committed = pipeline.offsets.committed([r.at for r in replay.ranges])
+    return any(r.at not in committed or committed[r.at].offset < r.end for r in replay.ranges)
 
 
 def _ranges(pipeline: Pipeline, request: ReplayRequest) -> tuple[Range, ...]:

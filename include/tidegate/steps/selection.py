@@ -8,7 +8,7 @@ from datetime import datetime
 
 from tidegate.model.errors import UnauthorizedError, location, message
 from tidegate.model.offsets import TopicPartition, Watermarks
-from tidegate.model.subscription import Subscription, TopicNames
+from tidegate.model.subscription import Subscription, TopicNames, TopicPartitions
 from tidegate.ports import Committed, RecordSource, WatchedCluster
 from tidegate.strategies.failure.delayed_retry import due_end, not_due_from
 
@@ -55,11 +55,13 @@ def readable_ends(
     marks: Mapping[TopicPartition, Watermarks],
     now: Callable[[], datetime],
 ) -> dict[TopicPartition, int]:
-    """As far as each partition may be read: to its end, in a retry topic to the first record that isn't due yet.
+    """As far as each partition may be read: to its end, or that of its selection if it has one.
 
-    `now` is by the clock that gave the retries their timestamps: the ledger's.
+    In a retry topic to the first record that isn't due yet. `now` is by the clock that gave the retries their
+    timestamps: the ledger's.
     """
-    ends = {tp: held.end for tp, held in marks.items()}
+    last = subscription.topics.ends if isinstance(subscription.topics, TopicPartitions) else {}
+    ends = {tp: min(held.end, last.get(tp.topic, {}).get(tp.partition, held.end)) for tp, held in marks.items()}
     for topic in subscription.retry_topics:
         waiting = [tp for tp in marks if tp.topic == topic and tp in committed and ends[tp] > committed[tp].offset]
         if waiting:
