@@ -3,7 +3,7 @@
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime, timedelta
 from itertools import takewhile
 from typing import Any
@@ -161,27 +161,13 @@ def status_of(pipeline: Pipeline, limit: int, no_run: str | None = None) -> Stat
     losses, resets = ledger.losses(name), ledger.resets(name, max(limit, _SEEN))
     clearances = ledger.clearances(name, max(limit, 1))
     contact, last_run = pipeline.run_log.contact(name), pipeline.run_log.last_run(name)
-    try:
-        seen, unavailable = _look(pipeline), None
-    except WrongDefinitionError:
-        raise
-    except TidegateError as away:
-        seen, unavailable = _Seen(), str(away)
     entry = next((o for o in history if o.batch.is_open), None)
     limit_ms = subscription.unsynced_state_max_age_ms
-    moved = moves(
-        _unbroken(of_group, now, subscription.retention_ms),
-        _moved_to(seen, of_group),
-        losses,
-        resets,
-        lambda of: _is_in_output(pipeline, of),
-    )
     facts = Facts(
         name=name,
         now=now,
         on_data_loss=subscription.on_data_loss,
         connection=subscription.connection,
-        unavailable=unavailable,
         no_run=no_run,
         contact=contact,
         last_run=last_run,
@@ -191,20 +177,29 @@ def status_of(pipeline: Pipeline, limit: int, no_run: str | None = None) -> Stat
         died=entry is not None and ledger.tries(entry.batch.id).causes[-1:] == (Cause.DIED,),
         is_scheduled=subscription.schedule is not None,
         is_draining=pipeline.definitions.is_draining(name),
-        members_left=unavailable is None and is_by_members(last_run) and _has_no_members(pipeline),
         overdue=any(unsynced(o.batch, o.since, now, limit_ms) for o in history),
-        watched_records=_watched_records(subscription, seen),
         schedule=_record_schedule(subscription),
-        oldest_waits=_oldest_waits(subscription, seen),
-        other_cluster=seen.other_cluster,
-        other_store=seen.other_store,
-        missing=seen.missing,
-        lost=seen.lost,
-        lost_partitions=seen.lost_partitions,
-        left_retries=seen.left_retries,
-        unproducible=seen.unproducible,
         cleared_at=clearances[0][1].at if clearances else None,
         reset_at=_reset_at(resets),
+    )
+    try:
+        seen = _look(pipeline, facts)
+    except WrongDefinitionError:
+        raise
+    except TidegateError as away:
+        seen = _Seen(replace(facts, unavailable=str(away)))
+    moved = moves(
+        _unbroken(of_group, now, subscription.retention_ms),
+        _moved_to(seen, of_group),
+        losses,
+        resets,
+        lambda of: _is_in_output(pipeline, of),
+    )
+    facts = replace(
+        seen.facts,
+        members_left=seen.facts.unavailable is None and is_by_members(last_run) and _has_no_members(pipeline),
+        watched_records=_watched_records(subscription, seen),
+        oldest_waits=_oldest_waits(subscription, seen),
         moves=moved,
         absent=_absent(pipeline, of_group) if any(move.by_another_ledger for move in moved) else None,
     )
@@ -222,17 +217,11 @@ def status_of(pipeline: Pipeline, limit: int, no_run: str | None = None) -> Stat
 
 @dataclass(frozen=True, slots=True)
 class _Seen:
-    """What Kafka says."""
+    """The facts with what Kafka says, and of the partitions more than these have."""
 
+    facts: Facts
     positions: tuple[PartitionStatus, ...] = ()
-    missing: tuple[str, ...] = ()
-    lost: tuple[str, ...] = ()
-    lost_partitions: tuple[str, ...] = ()
-    left_retries: Mapping[str, int] = field(default_factory=dict)
     stands: Mapping[TopicPartition, Committed] = field(default_factory=dict)
-    other_cluster: str | None = None
-    other_store: str | None = None
-    unproducible: str | None = None
 
 
 def _watched_records(subscription: Subscription, seen: _Seen) -> int | None:
@@ -256,7 +245,7 @@ def _own(subscription: Subscription, positions: Iterable[PartitionStatus]) -> li
     return [each for each in positions if each.at.topic not in subscription.retry_topics]
 
 
-def _look(pipeline: Pipeline) -> _Seen:
+def _look(pipeline: Pipeline, facts: Facts) -> _Seen:
     subscription, source, ledger = pipeline.subscription, pipeline.source, pipeline.ledger
     snapshot = ledger.look(subscription.name)
     partitions = visible_partitions(subscription, source)
@@ -276,17 +265,17 @@ def _look(pipeline: Pipeline) -> _Seen:
         held = marks[tp]
         start = min(max(begins.get(tp, held.earliest), held.earliest), held.end)
         positions.append(PartitionStatus(tp, committed[tp].offset if tp in committed else None, start, held.end))
-    return _Seen(
-        positions=aged(positions, source, ledger.now),
+    facts = replace(
+        facts,
         missing=tuple(sorted(missing_names(subscription.topics, own))),
         lost=() if is_foreign else tuple(map(str, lost)),
         lost_partitions=() if is_foreign else partitions_of_lost(lost),
         left_retries={} if is_foreign else _left_retries(last_ends, partitions, source),
-        stands={} if is_foreign else known.committed,
         other_cluster=cluster,
         other_store=store,
         unproducible=said_unproducible(subscription, source),
     )
+    return _Seen(facts, aged(positions, source, ledger.now), {} if is_foreign else known.committed)
 
 
 def _left_retries(
