@@ -100,14 +100,15 @@ def gone(subscription: str) -> Document:
     return {"subscription": subscription, "verdict": Verdict.OK, "reason": "", "gone": True}
 
 
-def end_of(kind: str, document: Document, alerts: AlertProperties) -> tuple[str, str]:
-    """How an end is told: a sentence's end after the subscription's name, and the reason."""
+def end_of(kind: str, document: Document, alerts: AlertProperties) -> Condition:
+    """How it is told that one of this kind doesn't hold any more, or that `alerts` doesn't ask for it."""
     if "gone" in document:
         reason = f"it was told that it {_FACTS[kind]}: that is over, and no batch of it is open"
-        return "has no definition any more", reason
+        return Condition(kind, "", "has no definition any more", reason)
     if kind not in wanted(alerts):
-        return f"is no longer watched for {kind}", f"its alerts don't name {kind} any more; {_now(document)}"
-    return _end(kind, alerts), _now(document)
+        reason = f"its alerts don't name {kind} any more; {_now(document)}"
+        return Condition(kind, "", f"is no longer watched for {kind}", reason)
+    return Condition(kind, "", _end(kind, alerts), _now(document))
 
 
 def _end(kind: str, alerts: AlertProperties) -> str:

@@ -108,7 +108,7 @@ class _Teller:
         """Tell each notifier what holds."""
         for condition in found.holding.values():
             after = unreachable_after if condition.kind == "unreachable" else _AT_ONCE
-            alert = alert_of(condition, self._look)
+            alert = alert_of(condition, self._look, is_over=False)
             for notifier in self._alerts.notify:
                 key = AlertKey(self._look.subscription, condition.kind, notifier)
                 claim = self._told.claim(key, condition.state, self._look.began_at, after)
@@ -121,7 +121,8 @@ class _Teller:
             claim = self._told.claim_end(key, self._look.began_at)
             if claim is None:
                 continue
-            if not self._hears_ends(key.notifier) or self._sends(claim, over(key.kind, self._look, self._alerts)):
+            end = end_of(key.kind, self._look.document, self._alerts)
+            if not self._hears_ends(key.notifier) or self._sends(claim, alert_of(end, self._look, is_over=True)):
                 self._told.forget(claim)
 
     def _ended(self, found: Conditions) -> Iterator[AlertKey]:
@@ -150,17 +151,18 @@ class _Teller:
         return True
 
 
-def alert_of(condition: Condition, look: Look) -> Alert:
-    """What is told of a condition that holds: the fact, then where, then what to do."""
+def alert_of(condition: Condition, look: Look, *, is_over: bool) -> Alert:
+    """What is told of a condition, or of its end: the fact, then where, then what to do."""
     document = look.document
     since = f"Since: {datetime.fromisoformat(condition.since):%Y-%m-%d %H:%M:%S} UTC" if condition.since else ""
     action = f"What to do: {condition.action}" if condition.action else ""
+    lines = (condition.reason, since, _lag(document), action, f"Page: {look.page}", f"DAG: {look.dag}")
     return Alert(
         subscription=look.subscription,
         kind=condition.kind,
-        is_over=False,
+        is_over=is_over,
         subject=_shortened(f"{look.subscription} {condition.fact}"),
-        text=_text(condition.reason, since, _lag(document), action, *_addresses(look)),
+        text="\n".join(filter(None, lines)),
         verdict=str(document["verdict"]),
         reason=condition.reason,
         since=condition.since,
@@ -170,35 +172,6 @@ def alert_of(condition: Condition, look: Look) -> Alert:
         page=look.page,
         dag=look.dag,
     )
-
-
-def over(kind: str, look: Look, alerts: AlertProperties) -> Alert:
-    """What is told of a condition that doesn't hold any more, or that `alerts` doesn't ask for."""
-    document = look.document
-    end, reason = end_of(kind, document, alerts)
-    return Alert(
-        subscription=look.subscription,
-        kind=kind,
-        is_over=True,
-        subject=_shortened(f"{look.subscription} {end}"),
-        text=_text(reason, _lag(document), *_addresses(look)),
-        verdict=str(document["verdict"]),
-        reason=reason,
-        since=None,
-        action="",
-        lag=document.get("lag"),
-        lag_seconds=document.get("lag_seconds"),
-        page=look.page,
-        dag=look.dag,
-    )
-
-
-def _text(*lines: str) -> str:
-    return "\n".join(filter(None, lines))
-
-
-def _addresses(look: Look) -> tuple[str, str]:
-    return f"Page: {look.page}", f"DAG: {look.dag}"
 
 
 def _lag(document: Document) -> str:
