@@ -41,13 +41,15 @@ def preview_clear(
     """What clearing with this answer would do. Raises what clearing would raise, see `steps.clear`."""
     subscription, ledger = pipeline.subscription, pipeline.ledger
     batch = clearable(pipeline, answer, batch_id)
+    becomes, consequences = _told(batch, answer, subscription)
+    named = f"Batch {batch.id} with {counted(batch.landed_records, 'record')}, which is {batch.condition},"
     return ActionPreview(
         "clear",
         subscription.name,
-        _summary(batch, answer, subscription),
+        f"{named} {becomes}.",
         {"answer": str(answer), "batch": batch.id, "note": note},
         {"condition": batch.condition, "deliveries": ledger.deliveries(batch.id)},
-        _consequences(batch, answer, subscription),
+        consequences,
         tuple(
             AffectedPartition(r.at, r.start, r.end, batch.records.get(r.at, 0), EFFECTS[answer])
             for r in batch.ranges
@@ -58,31 +60,21 @@ def preview_clear(
     )
 
 
-def _summary(batch: Batch, answer: Resolution, subscription: Subscription) -> str:
-    named = f"Batch {batch.id} with {counted(batch.landed_records, 'record')}, which is {batch.condition},"
-    match answer:
-        case Resolution.REDELIVER:
-            return f"{named} is delivered again by the next run."
-        case Resolution.DEAD_LETTER:
-            return f"{named} goes to the topic {DeadLetters.of(subscription).topic}; nothing of it is published."
-        case Resolution.SKIP:
-            return f"{named} is ignored: nothing of it is published or kept elsewhere."
-        case _:
-            return f"{named} is stopped, or stays so."
-
-
-def _consequences(batch: Batch, answer: Resolution, subscription: Subscription) -> tuple[str, ...]:
-    name = subscription.name
+def _told(batch: Batch, answer: Resolution, subscription: Subscription) -> tuple[str, tuple[str, ...]]:
+    """What becomes of the batch, and what follows from that."""
+    by_hand = f"The subscription goes on after it once `tidegate commit {subscription.name}` has committed it."
+    is_by_hand = batch.commit_policy.commit_at is CommitPoint.MANUAL
+    goes_on = by_hand if is_by_hand else "The next run goes on after it."
     match answer:
         case Resolution.REDELIVER:
             tries = f"up to {subscription.max_retries + 1:,} times" if subscription.max_retries else "once"
-            return (f"It is delivered {tries}. Correct the cause first.",)
-        case Resolution.STOP:
-            return ("Every run fails until it is cleared.",)
-    by_hand = batch.commit_policy.commit_at is CommitPoint.MANUAL
-    then = (f"The subscription goes on after it once `tidegate commit {name}` has committed it.",)
-    goes_on = then if by_hand else ("The next run goes on after it.",)
-    if answer is not Resolution.DEAD_LETTER:
-        return goes_on
-    too_many = DeadLetters.of(subscription).too_many(batch)
-    return (*goes_on, *((f"{too_many}; this answer passes it.",) if too_many else ()))
+            return "is delivered again by the next run", (f"It is delivered {tries}. Correct the cause first.",)
+        case Resolution.DEAD_LETTER:
+            letters = DeadLetters.of(subscription)
+            too_many = letters.too_many(batch)
+            passes = (f"{too_many}; this answer passes it.",) if too_many else ()
+            return f"goes to the topic {letters.topic}; nothing of it is published", (goes_on, *passes)
+        case Resolution.SKIP:
+            return "is ignored: nothing of it is published or kept elsewhere", (goes_on,)
+        case _:
+            return "is stopped, or stays so", ("Every run fails until it is cleared.",)
