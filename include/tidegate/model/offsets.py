@@ -30,6 +30,22 @@ class Watermarks:
     earliest: int
     end: int
 
+    def __str__(self) -> str:
+        """`[100, 120)`."""
+        return f"[{self.earliest}, {self.end})"
+
+    def holds(self, offset: int) -> bool:
+        """Whether a group may stand there: at a record that is there, or at the end."""
+        return self.earliest <= offset <= self.end
+
+    def nearest(self, offset: int) -> int:
+        """The offset of those at which a group may stand that is nearest to this one."""
+        return min(max(offset, self.earliest), self.end)
+
+    def behind(self, offset: int) -> int:
+        """How many offsets there are to read from this one on."""
+        return self.end - self.nearest(offset)
+
 
 @dataclass(frozen=True, slots=True, order=True)
 class Range:

@@ -41,7 +41,7 @@ class PartitionDescription:
     def lag(self) -> int | None:
         """The offsets from where the next run begins to the end; None where it would refuse to begin."""
         begins = self.position.offset if self.position else self.start
-        return None if begins is None else max(0, self.held.end - max(begins, self.held.earliest))
+        return None if begins is None else self.held.behind(begins)
 
     @property
     def receipt(self) -> Receipt | None:

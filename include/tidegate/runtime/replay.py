@@ -174,7 +174,7 @@ def _ranges(pipeline: Pipeline, request: ReplayRequest) -> tuple[Range, ...]:
     marks = source.watermarks(chosen)
     starts, ends = (_resolved(bound, chosen, marks, source) for bound in (request.start, request.end))
     outside = [
-        f"{at} holds [{marks[at].earliest}, {marks[at].end}), and [{starts[at]}, {ends[at]}) is asked for"
+        f"{at} holds {marks[at]}, and [{starts[at]}, {ends[at]}) is asked for"
         for at in chosen
         if not (marks[at].earliest <= starts[at] and ends[at] <= marks[at].end)
     ]

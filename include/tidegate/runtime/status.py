@@ -263,7 +263,7 @@ def _look(pipeline: Pipeline, facts: Facts) -> _Seen:
     positions = []
     for tp in partitions:
         held = marks[tp]
-        start = min(max(begins.get(tp, held.earliest), held.earliest), held.end)
+        start = held.nearest(begins.get(tp, held.earliest))
         positions.append(PartitionStatus(tp, committed[tp].offset if tp in committed else None, start, held.end))
     facts = replace(
         facts,

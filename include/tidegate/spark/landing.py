@@ -75,12 +75,11 @@ class SparkLander:
             log.warning("whether the batch's records are still there isn't known: %s (%s)", away, batch)
             return
         for r in request.ranges:
-            if not now[r.at].earliest <= r.start <= now[r.at].end:
+            if not now[r.at].holds(r.start):
                 where = location(topic=r.topic, partition=r.partition, offset=r.start)
                 raise LostDataError(
                     message(
-                        f"records are gone, the partition holds [{now[r.at].earliest}, {now[r.at].end}): nothing was "
-                        "landed",
+                        f"records are gone, the partition holds {now[r.at]}: nothing was landed",
                         f"{batch}, {where}",
                         "the next run says how to go on, or does by on-data-loss",
                     )

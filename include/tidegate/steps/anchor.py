@@ -214,7 +214,7 @@ def offsets_of(
             case At(offset):
                 offsets[tp] = offset
             case AtOrAfter(offset):
-                offsets[tp] = min(max(offset, marks[tp].earliest), marks[tp].end) if is_reached else offset
+                offsets[tp] = marks[tp].nearest(offset) if is_reached else offset
             case Earliest():
                 offsets[tp] = marks[tp].earliest
             case Latest():

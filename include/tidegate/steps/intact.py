@@ -79,4 +79,4 @@ def gone_from_kafka(ctx: Context, batch: Batch) -> str:
     """The ranges of which Kafka lacks records that landed."""
     read = [r for r in batch.ranges if not r.is_empty]
     held = ctx.source.watermarks([r.at for r in read])
-    return ", ".join(str(r) for r in read if not held[r.at].earliest <= r.start <= r.end <= held[r.at].end)
+    return ", ".join(str(r) for r in read if not (held[r.at].holds(r.start) and held[r.at].holds(r.end)))

@@ -51,10 +51,10 @@ def lost_positions(
         held = marks.get(tp, Watermarks(0, 0))
         loss = Loss(tp.topic, tp.partition, position.offset, held.earliest, held.end)
         if tp.topic in topics:
-            why = f"the topic {topics[tp.topic]}; it holds [{held.earliest}, {held.end})"
+            why = f"the topic {topics[tp.topic]}; it holds {held}"
             lost.append(Lost(loss, why, is_of_topic=True))
-        elif not held.earliest <= position.offset <= held.end:
-            why = f"the committed position is outside of what the partition holds, [{held.earliest}, {held.end})"
+        elif not held.holds(position.offset):
+            why = f"the committed position is outside of what the partition holds, {held}"
             lost.append(Lost(loss, why))
     return lost
 
@@ -164,11 +164,11 @@ def refuse_outside(
     """Raises LostDataError for cursors' offsets that their partitions don't hold, unless `on-data-loss: reset`."""
     outside = [
         message(
-            f"a start is outside of what the partition holds, [{marks[tp].earliest}, {marks[tp].end})",
+            f"a start is outside of what the partition holds, {marks[tp]}",
             location(topic=tp.topic, partition=tp.partition, offset=offset),
         )
         for tp, offset in sorted(offsets.items())
-        if not marks[tp].earliest <= offset <= marks[tp].end
+        if not marks[tp].holds(offset)
     ]
     if outside and subscription.on_data_loss == "fail":
         raise LostDataError(

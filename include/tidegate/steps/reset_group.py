@@ -288,7 +288,7 @@ def _read_to(
     for change in changes:
         held, tp = marks[change.at], change.at
         unread = min(begins.get(tp, held.earliest), change.after)
-        found[tp] = min(max(read.get(tp, unread), held.earliest), held.end)
+        found[tp] = held.nearest(read.get(tp, unread))
     return found
 
 
@@ -300,9 +300,9 @@ def _refuse_outside(
     ctx: Context, offsets: Mapping[TopicPartition, int], marks: Mapping[TopicPartition, Watermarks]
 ) -> None:
     outside = [
-        f"{tp} holds [{marks[tp].earliest}, {marks[tp].end}), and {offset} is asked for"
+        f"{tp} holds {marks[tp]}, and {offset} is asked for"
         for tp, offset in sorted(offsets.items())
-        if not marks[tp].earliest <= offset <= marks[tp].end
+        if not marks[tp].holds(offset)
     ]
     if outside:
         remedy = "name offsets that it holds, its end included"

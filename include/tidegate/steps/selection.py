@@ -45,7 +45,7 @@ def left_unread(
     left = {at: offset for at, offset in delivered.items() if at not in partitions}
     topics = tuple(sorted({at.topic for at in left}))
     here = [at for at in source.partitions(TopicNames(topics)) if at in left] if topics else []
-    return {at: max(0, held.end - max(left[at], held.earliest)) for at, held in source.watermarks(here).items()}
+    return {at: held.behind(left[at]) for at, held in source.watermarks(here).items()}
 
 
 def readable_ends(

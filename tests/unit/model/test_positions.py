@@ -2,7 +2,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from tidegate.model.offsets import Range, TopicPartition, assign, ends, split_cap, starts
+from tidegate.model.offsets import Range, TopicPartition, Watermarks, assign, ends, split_cap, starts
 
 partitions = st.builds(TopicPartition, st.sampled_from(["t0", "t1", "u"]), st.integers(0, 40))
 lags = st.one_of(st.dictionaries(partitions, st.integers(0, most), max_size=25) for most in (5, 30, 1000, 2**62))
@@ -32,6 +32,18 @@ def test_starts_and_ends_are_by_partition() -> None:
     ranges = [Range("t", 0, 3, 9), Range("t", 1, 4, 4)]
     assert starts(ranges) == of(3, 4)
     assert ends(ranges) == of(9, 4)
+
+
+@pytest.mark.parametrize(
+    ("offset", "is_held", "nearest", "behind"),
+    [(99, False, 100, 20), (100, True, 100, 20), (119, True, 119, 1), (120, True, 120, 0), (121, False, 120, 0)],
+)
+def test_a_group_may_stand_at_what_a_partition_holds_and_at_its_end(
+    offset: int, is_held: bool, nearest: int, behind: int
+) -> None:
+    held = Watermarks(100, 120)
+    assert (held.holds(offset), held.nearest(offset), held.behind(offset)) == (is_held, nearest, behind)
+    assert str(held) == "[100, 120)"
 
 
 # The cap

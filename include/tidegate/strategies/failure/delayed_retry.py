@@ -163,7 +163,7 @@ def due_end(held: Watermarks, not_due: int) -> int:
     `not_due` is the first offset with a timestamp from `not_due_from` on, the end where there is none. What lies
     before it is due, whatever the order of timestamps; a due record behind it waits until it is due itself.
     """
-    return max(held.earliest, min(held.end, not_due))
+    return held.nearest(not_due)
 
 
 def millis(instant: datetime) -> int:
