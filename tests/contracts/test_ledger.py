@@ -670,6 +670,7 @@ def test_the_history_has_the_newest_first(ledger: Ledger) -> None:
     assert [outcome.deliveries for outcome in history] == [1, 0, 0]
     assert history[0].batch == ledger.batch(batch.id)
     assert ledger.history("other", 3) == ()
+    assert [outcome.batch.id for outcome in ledger.history("flights", None)] == [plan(n).id for n in (1, 3, 2, 0)]
     assert ledger.history("flights", 0) == ()
 
 

@@ -31,7 +31,6 @@ if TYPE_CHECKING:
 
 _NEWEST = 3
 _SILENT = 30  # seconds
-_ALL = 1_000_000
 _CHANGES_A_BATCH = frozenset({"resolve", "close", "adopt", "clear", "start_delivery", "processed", "failed"})
 _CLEARING = ("clear", "")  # by a person, seen or unseen
 
@@ -131,7 +130,7 @@ class Audit:
     def topic_recreated(self, world: "World") -> None:
         """Another topic has the name, whose records are other ones; what was promised of the older one's is kept."""
         older = {name: Appeared(batch.incarnation, batch.attempt, NONE) for name, batch in self.appeared.items()}
-        batches = {o.batch.id: o.batch for name in world.names for o in world.ledger.history(name, _ALL)}
+        batches = {o.batch.id: o.batch for name in world.names for o in world.ledger.history(name, None)}
         receipts = [Receipt.parse(position.metadata) for position in self.positions.values()]
         fresh = Audit(self.subscription, fencing=self.fencing)
         fresh.appeared, fresh.older_files = older, frozenset(world.landing.files)

@@ -475,7 +475,7 @@ class SqlLedger:
             raise rules.unknown_delivery(batch_id, token)
         return DeliveryAge(now - found.started_at, now - (found.alive_at or found.started_at))
 
-    def history(self, subscription: str, limit: int) -> tuple[HistoryEntry, ...]:
+    def history(self, subscription: str, limit: int | None) -> tuple[HistoryEntry, ...]:
         """See `tidegate.ports.Ledger`."""
         newest = _newest_first(batches.c.subscription == subscription).limit(limit)
         with self._database.read() as connection:

@@ -357,8 +357,8 @@ class Ledger(Protocol):
         """How long ago this delivery began, and gave its last sign of life, all by the ledger's clock."""
         ...
 
-    def history(self, subscription: str, limit: int) -> tuple[HistoryEntry, ...]:
-        """The newest batches first."""
+    def history(self, subscription: str, limit: int | None) -> tuple[HistoryEntry, ...]:
+        """The newest batches first, at most so many of them; None for all."""
         ...
 
     def newest_outputs(self, subscriptions: Collection[str]) -> Mapping[str, str]:

@@ -6,8 +6,6 @@ from tidegate.model.output_uri import parse_output
 from tidegate.ports import Ledger
 from tidegate.steps.context import Context
 
-_ALL = 1_000_000  # batches
-
 
 def refuse_absent(ctx: Context, output: str, waiting: Batch | None = None) -> None:
     """Raise UnavailableError where this machine sees nothing in an output, and batches were published into it.
@@ -16,7 +14,7 @@ def refuse_absent(ctx: Context, output: str, waiting: Batch | None = None) -> No
     """
     if not ctx.lake.is_absent(output):
         return
-    published = newest_published(ctx.ledger, ctx.subscription.name, output, _ALL)
+    published = newest_published(ctx.ledger, ctx.subscription.name, output, None)
     if published is not None:
         written = parse_output(output).written
         why = f"this machine sees nothing in {written}, and batch {published.id} was published into it"
@@ -24,8 +22,8 @@ def refuse_absent(ctx: Context, output: str, waiting: Batch | None = None) -> No
         raise UnavailableError(message(why, ctx.place, remedy))
 
 
-def newest_published(ledger: Ledger, subscription: str, output: str, limit: int) -> Batch | None:
-    """The newest batch that was published into an output, among so many of the subscription's newest ones."""
+def newest_published(ledger: Ledger, subscription: str, output: str, limit: int | None) -> Batch | None:
+    """The newest batch that was published into an output, among so many of the subscription's newest ones, or all."""
     batches = (entry.batch for entry in ledger.history(subscription, limit))
     return next((batch for batch in batches if batch.is_published and batch.output == output), None)
 

@@ -39,7 +39,6 @@ from tidegate.steps.reprocess import depends_on_others
 log = logging.getLogger(__name__)
 
 _LOOKED_BACK = 20
-_ALL = 1_000_000  # batches
 
 
 def ready(ctx: Context, batch: Batch) -> Batch:
@@ -193,7 +192,7 @@ def _refuse_forgotten(ctx: Context, batch: Batch) -> None:
     last = next(_published_before(ctx, batch, _LOOKED_BACK), None)
     if last is None or not _is_forgotten(ctx, last):
         return
-    forgotten = takewhile(partial(_is_forgotten, ctx), _published_before(ctx, batch, _ALL))
+    forgotten = takewhile(partial(_is_forgotten, ctx), _published_before(ctx, batch, None))
     lacking = [each for each in forgotten if not ctx.lake.has_generation(batch.output, each.batch.next_receipt)]
     if not lacking:
         return
@@ -242,7 +241,7 @@ def _how_to_make(ctx: Context, lacking: Sequence[HistoryEntry], *, were_pruned: 
     return f" (`tidegate reprocess {newest.batch.subscription} {chosen}` makes {again} again{left_out})"
 
 
-def _published_before(ctx: Context, batch: Batch, limit: int) -> Iterator[HistoryEntry]:
+def _published_before(ctx: Context, batch: Batch, limit: int | None) -> Iterator[HistoryEntry]:
     """The batches of this output that were published before, the newest first."""
     for entry in ctx.ledger.history(batch.subscription, limit):
         if entry.batch.output == batch.output and entry.batch.is_published and _is_before(entry.batch, batch):

@@ -28,7 +28,6 @@ from tidegate.strategies.failure.registry import failure_strategy
 
 log = logging.getLogger(__name__)
 
-_ALL = 1_000_000  # batches
 _MAY_BE_THERE = (UnavailableError, StaleError)
 """What says nothing of whether a generation is in its output, or will be."""
 
@@ -132,7 +131,7 @@ def _refuse_retried(ctx: ProcessContext, batch: Batch, output: str, newest: Publ
 
 def _read_again(ctx: ProcessContext, batch: Batch) -> Batch | None:
     """A later batch of the same output that has records of this one."""
-    newer = (entry.batch for entry in ctx.ledger.history(batch.subscription, _ALL))
+    newer = (entry.batch for entry in ctx.ledger.history(batch.subscription, None))
     for later in takewhile(lambda each: each.id != batch.id, newer):
         if later.is_published and later.output == batch.output and _overlap(later, batch):
             return later

@@ -399,7 +399,7 @@ class MemoryLedger:
                 return DeliveryAge(now - started_at, now - self._alive.get((batch_id, token), started_at))
         raise rules.unknown_delivery(batch_id, token)
 
-    def history(self, subscription: str, limit: int) -> tuple[HistoryEntry, ...]:
+    def history(self, subscription: str, limit: int | None) -> tuple[HistoryEntry, ...]:
         """See `tidegate.ports.Ledger`."""
         with self._lock:
             newest = self._of(subscription)[:limit]
