@@ -58,8 +58,8 @@ def moves(
     history: Sequence[HistoryEntry],
     positions: Mapping[TopicPartition, Committed],
     losses: Collection[Loss],
-    resets: Collection[GroupReset] = (),
-    is_in_output: Callable[[Receipt], bool] = lambda _: True,
+    resets: Collection[GroupReset],
+    is_in_output: Callable[[Receipt], bool],
 ) -> tuple[Move, ...]:
     """The moves that the newest batches show, newest first; `positions` are those of the group now.
 

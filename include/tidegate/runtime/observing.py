@@ -82,7 +82,7 @@ def status_document(
     connections: Connections,
     limit: int,
     *,
-    refused: Refused = _NONE_REFUSED,
+    refused: Refused,
     away: Collection[str] = (),
 ) -> dict[str, Any]:
     """The status as a document; only why and the open batch where the definition, or what it names, can't be used.

@@ -53,7 +53,7 @@ def chosen_batch(pipeline: Pipeline, batch_id: str) -> Chosen:
     return Chosen((batch,))
 
 
-def chosen_between(pipeline: Pipeline, start: datetime, end: datetime, ended: int = 0) -> Chosen:
+def chosen_between(pipeline: Pipeline, start: datetime, end: datetime, ended: int) -> Chosen:
     """The batches that were planned at or after the start and before the end; `ended` were ever published.
 
     Raises WrongDefinitionError where none of them is published.

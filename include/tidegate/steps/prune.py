@@ -56,7 +56,7 @@ def _these(batches: list[str]) -> str:
 
 
 def prune(
-    subscription: str, retention_ms: int, into: Pruned, *, landing: Landing, ledger: Ledger, dry_run: bool = False
+    subscription: str, retention_ms: int, into: Pruned, *, landing: Landing, ledger: Ledger, dry_run: bool
 ) -> None:
     """Remove what a subscription has kept for longer than its retention, and count it; 0 is for ever.
 

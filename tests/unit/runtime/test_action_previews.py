@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -84,7 +85,7 @@ def test_a_clear_has_the_batchs_ranges_and_records(answer: Resolution, effect: s
         (Resolution.SKIP, "ignored"),
     ],
 )
-@pytest.mark.parametrize("previewed", [preview_run, preview_drain])
+@pytest.mark.parametrize("previewed", [preview_run, partial(preview_drain, runs=None)])
 def test_a_run_after_an_answer_says_of_each_partition_what_the_answer_does(
     previewed: Callable[[Pipeline], ActionPreview], answer: Resolution, effect: str
 ) -> None:
@@ -256,7 +257,7 @@ def test_a_first_run_says_how_much_it_does_not_read() -> None:
 def test_a_drain_takes_as_many_runs_as_batches_wait(waiting: int, runs: int) -> None:
     world = World()
     world.produce(waiting)
-    seen = preview_drain(world.pipeline(consumer={"max_poll_records": 10}))
+    seen = preview_drain(world.pipeline(consumer={"max_poll_records": 10}), None)
     assert seen.params == {"runs": runs}
 
 
@@ -266,7 +267,7 @@ def test_a_drain_counts_the_open_batch_as_a_run() -> None:
     pipeline = world.pipeline(consumer={"max_poll_records": 10})
     assert planned(pipeline) is not None
     world.produce(15)
-    assert preview_drain(pipeline).params == {"runs": 3}
+    assert preview_drain(pipeline, None).params == {"runs": 3}
     assert preview_drain(pipeline, 2).params == {"runs": 2}
 
 
@@ -274,7 +275,7 @@ def test_what_arrives_makes_no_run_or_drain_another_one_and_a_move_does() -> Non
     world = World()
     pipeline = delivered(world, 5)
     world.produce(3)
-    run, drain = preview_run(pipeline).digest, preview_drain(pipeline)
+    run, drain = preview_run(pipeline).digest, preview_drain(pipeline, None)
     world.produce(3)
     assert preview_run(pipeline).digest == run
     assert preview_drain(pipeline, drain.params["runs"]).digest == drain.digest

@@ -1,5 +1,6 @@
 """Where somebody else moved a group, as its batches show it."""
 
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -11,7 +12,8 @@ from tidegate.model.batch import Outcome, State
 from tidegate.model.offsets import Range, TopicPartition
 from tidegate.model.receipt import Receipt
 from tidegate.ports import Committed, GroupReset, HistoryEntry, Loss, PositionChange
-from tidegate.runtime.moves import Move, moves
+from tidegate.runtime.moves import Move
+from tidegate.runtime.moves import moves as all_moves
 
 AT = TopicPartition("orders", 0)
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
@@ -28,6 +30,17 @@ def batch(start: int, end: int, state: State = Outcome.COMMITTED, **values: Any)
 def at(offset: int, receipt: Receipt | None = None) -> dict[TopicPartition, Committed]:
     """Where the group stands."""
     return {AT: Committed(offset, metadata=str(receipt or ""))}
+
+
+def moves(
+    history: Sequence[HistoryEntry],
+    positions: Mapping[TopicPartition, Committed],
+    losses: Collection[Loss] = (),
+    resets: Collection[GroupReset] = (),
+    is_in_output: Callable[[Receipt], bool] = lambda _: True,
+) -> tuple[Move, ...]:
+    """The moves, in an output that lacks nothing."""
+    return all_moves(history, positions, losses, resets, is_in_output)
 
 
 @pytest.mark.parametrize(

@@ -22,7 +22,7 @@ def test_of_many_errors_in_a_definition_the_first_are_named_and_the_others_count
     settings = Settings.from_environment({"TIDEGATE_HOME": str(tmp_path), "AIRFLOW_HOME": str(tmp_path)})
     settings.subscriptions.mkdir(parents=True)
     (settings.subscriptions / "orders.yaml").write_text(LEAST + WRONG)
-    told = status_document("orders", settings, MemoryConnections(), 10)
+    told = status_document("orders", settings, MemoryConnections(), 10, refused={})
     assert (told["verdict"], "tidegate check" in told["action"]) == ("STALLED", True)
     first, *_, counted = told["reason"].split("; ")
     assert "max-retrys-0" in first
@@ -84,7 +84,7 @@ def test_a_file_whose_name_is_none_says_how_it_may_be_named(tmp_path: Path) -> N
     settings = Settings.from_environment({"TIDEGATE_HOME": str(tmp_path), "AIRFLOW_HOME": str(tmp_path)})
     settings.subscriptions.mkdir(parents=True)
     (settings.subscriptions / "my orders'.yaml").write_text(LEAST)
-    told = status_document("my orders'", settings, MemoryConnections(), 10)
+    told = status_document("my orders'", settings, MemoryConnections(), 10, refused={})
     assert "the file's name must be a small letter, then a-z 0-9 _ -, then .yaml" in told["reason"]
     assert "did you mean" not in told["reason"]
 

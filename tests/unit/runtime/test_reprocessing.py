@@ -54,14 +54,14 @@ def test_a_range_has_the_batches_that_were_planned_in_it_the_oldest_first(
     start: int, end: int, chosen: list[int]
 ) -> None:
     world = Hourly()
-    found = chosen_between(world.pipeline(), world.begun + start * HOUR, world.begun + end * HOUR)
+    found = chosen_between(world.pipeline(), world.begun + start * HOUR, world.begun + end * HOUR, ended=0)
     assert [batch.id for batch in found.batches] == [world.ids[each] for each in chosen]
     assert found.left_out == ()
 
 
 def test_long_histories_are_looked_through() -> None:
     world = Hourly(batches=120)
-    found = chosen_between(world.pipeline(), world.begun, world.begun + 3 * HOUR)
+    found = chosen_between(world.pipeline(), world.begun, world.begun + 3 * HOUR, ended=0)
     assert [batch.id for batch in found.batches] == world.ids[:3]
 
 
@@ -70,7 +70,7 @@ def test_what_is_open_or_not_published_is_left_out_and_named() -> None:
     world.produce(1)
     open_one = planned(world.pipeline())
     assert open_one is not None
-    found = chosen_between(world.pipeline(), world.begun + 2 * HOUR, world.begun + 9 * HOUR)
+    found = chosen_between(world.pipeline(), world.begun + 2 * HOUR, world.begun + 9 * HOUR, ended=0)
     assert [[each.id for each in part] for part in (found.batches, found.left_out)] == [[world.ids[2]], [open_one.id]]
 
 
@@ -91,7 +91,7 @@ def test_batches_of_the_time_that_the_ledger_has_no_more_are_told(start: int, re
 def test_a_range_without_published_batches_is_refused() -> None:
     world = Hourly()
     with pytest.raises(WrongDefinitionError, match=r"no batch that is published was planned from .*tidegate batches"):
-        chosen_between(world.pipeline(), world.begun + 5 * HOUR, world.begun + 6 * HOUR)
+        chosen_between(world.pipeline(), world.begun + 5 * HOUR, world.begun + 6 * HOUR, ended=0)
     with pytest.raises(WrongDefinitionError, match="; 2 earlier batches can't be reprocessed"):
         chosen_between(world.pipeline(), world.begun - 2 * HOUR, world.begun - HOUR, ended=5)
 
@@ -137,7 +137,7 @@ def test_a_preview_says_what_would_be_replaced_and_does_nothing() -> None:
 def test_a_batch_of_which_a_dead_letter_was_redriven_is_not_made_a_second_time() -> None:
     world = Hourly(batches=2)
     pipeline = world.pipeline()
-    chosen = chosen_between(pipeline, world.begun, world.begun + 9 * HOUR)
+    chosen = chosen_between(pipeline, world.begun, world.begun + 9 * HOUR, ended=0)
     chosen = Chosen((chosen.batches[0], replace(chosen.batches[1], rejected=1)))
     topic = MemoryDeadLetters("dead", others={"orders": 1})
     for batch in chosen.batches:
@@ -158,7 +158,7 @@ def test_batches_before_one_that_fails_stay_done() -> None:
     world = Hourly()
     generations = MemoryGenerations(world.ledger, world.clock.now)
     pipeline = world.pipeline()
-    chosen = chosen_between(pipeline, world.begun, world.begun + 9 * HOUR)
+    chosen = chosen_between(pipeline, world.begun, world.begun + 9 * HOUR, ended=0)
     done = reprocess_all(pipeline, generations, chosen, ReprocessRequest("ada"))
     next(done)
     world.processor.failures = ["no rate"]
@@ -186,5 +186,5 @@ def test_batches_before_one_that_fails_stay_done() -> None:
 )
 def test_whoever_interrupts_it_is_told_what_is_done_and_how_to_go_on(count: int, done: int, said: str) -> None:
     world = Hourly()
-    batches = chosen_between(world.pipeline(), world.begun, world.begun + 9 * HOUR).batches[:count]
+    batches = chosen_between(world.pipeline(), world.begun, world.begun + 9 * HOUR, ended=0).batches[:count]
     assert re.search(said, interrupted("orders", batches, done))

@@ -702,7 +702,7 @@ def test_what_was_pruned_between_old_batches_is_no_move() -> None:
     for _ in range(2):
         world.produce(2)
         deliver(world.pipeline())
-    prune("orders", 30_000, Pruned(), landing=world.landing, ledger=world.ledger)
+    prune("orders", 30_000, Pruned(), landing=world.landing, ledger=world.ledger, dry_run=False)
     status = status_of(world.pipeline(retention_ms=30_000), 99)
     assert [entry.batch.ranges[0].start for entry in status.history] == [10, 8, 0]
     assert (status.facts.moves, status.to_json()["verdict"]) == ((), "OK")

@@ -87,7 +87,7 @@ def test_whoever_is_killed_between_files_and_rows_leaves_rows_and_the_next_one_f
     a_day_later(world)
     watched = Watched("ledger", world.ledger, BeforeForgetting())
     with pytest.raises(Crash):
-        prune("orders", DAY_MS, Pruned(), landing=world.landing, ledger=watched)
+        prune("orders", DAY_MS, Pruned(), landing=world.landing, ledger=watched, dry_run=False)
     assert history(world) == [batch.id for batch in batches]
     assert batches[0].files[0].uri not in world.landing.files
     done = pruned(world)

@@ -40,7 +40,7 @@ def preview_run(pipeline: Pipeline) -> ActionPreview:
     )
 
 
-def preview_drain(pipeline: Pipeline, runs: int | None = None) -> ActionPreview:
+def preview_drain(pipeline: Pipeline, runs: int | None) -> ActionPreview:
     """What so many runs would do, one after the other; None: as many as it takes, and `MOST_RUNS` at most.
 
     One run alone where the definition has `drain`: it begins those that follow.
