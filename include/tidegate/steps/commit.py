@@ -15,7 +15,7 @@ from tidegate.steps.context import Context
 from tidegate.steps.loss import created_again
 from tidegate.steps.ownership import own_batch, refuse_other_cluster, refuse_other_store
 from tidegate.steps.publish import publish_or_discard, ready
-from tidegate.steps.records_to_produce import RecordsToProduce
+from tidegate.steps.records_to_produce import outgoing
 from tidegate.steps.sweep import sweep
 from tidegate.strategies.commit.interpret import (
     Abandon,
@@ -143,14 +143,14 @@ def _under_the_fence(ctx: Context, batch: Batch, fence: Fence, *, commit_now: bo
     if not batch.is_open:
         return batch
     if batch.offsets_committed:
-        fence.commit({}, "", outgoing=_outgoing(ctx, batch, Resume()))
+        fence.commit({}, "", outgoing=outgoing(ctx, batch, Resume()))
         return _close(ctx, batch)
     if not commit_now:
         return batch
     positions = _positions(batch, fence)
     stands = _stands(batch, positions)
     if not _is_done(batch, stands):
-        _commit(ctx, batch, fence, _outgoing(ctx, batch, stands), positions)
+        _commit(ctx, batch, fence, outgoing(ctx, batch, stands), positions)
     return _close(ctx, batch)
 
 
@@ -172,7 +172,7 @@ def _commit(
     ctx: Context,
     batch: Batch,
     fence: Fence,
-    outgoing: Iterable[Outgoing],
+    produced: Iterable[Outgoing],
     positions: Mapping[TopicPartition, Committed],
 ) -> None:
     """Commit the batch's ends, but for topics that were created again, with all that goes with them."""
@@ -180,7 +180,7 @@ def _commit(
     offsets = {tp: end for tp, end in ends(batch.ranges).items() if tp.topic not in newer}
     epochs = {tp: epoch for tp, epoch in end_epochs(batch.ranges).items() if tp in offsets}
     try:
-        fence.commit(offsets, str(batch.next_receipt), epochs, outgoing, _new_state(ctx, batch))
+        fence.commit(offsets, str(batch.next_receipt), epochs, produced, _new_state(ctx, batch))
     except StaleError:
         if not isinstance(_stands(batch, _positions(batch, fence)), AlreadyCommitted | OffsetsCommitted):
             raise
@@ -203,10 +203,6 @@ def _is_done(batch: Batch, stands: Interpretation) -> bool:
             return True
         case Abandon(reason):
             raise StaleError(message(reason, batch, "nothing is committed, the next run abandons the batch"))
-
-
-def _outgoing(ctx: Context, batch: Batch, stands: Interpretation) -> Iterable[Outgoing]:
-    return RecordsToProduce(ctx.subscription, ctx.landing, ctx.lake, ctx.ledger).outgoing(batch, stands)
 
 
 def _new_state(ctx: Context, batch: Batch) -> str | None:

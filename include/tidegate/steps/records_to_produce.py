@@ -3,16 +3,14 @@
 import logging
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
 
 from tidegate.model.acknowledged import Acknowledged
 from tidegate.model.batch import Batch, Resolution, State
 from tidegate.model.errors import message
 from tidegate.model.offsets import TopicPartition, starts
 from tidegate.model.records import Dropped, Failure, Outgoing, Rejected, headline
-from tidegate.model.subscription import Subscription
-from tidegate.ports import Lake, Landing, Ledger
 from tidegate.steps.acknowledge import AckReader
+from tidegate.steps.context import Context
 from tidegate.strategies.commit.interpret import Interpretation, ResumeFrom
 from tidegate.strategies.failure.dead_letters import DeadLetters
 from tidegate.strategies.failure.delayed_retry import DelayedRetry
@@ -35,57 +33,52 @@ def produced(decided: Iterable[Outgoing | Dropped], note: Callable[[str], None])
         note(f"{number} rejected record{'s were' if number > 1 else ' was'} dropped: {why}")
 
 
-@dataclass(frozen=True, slots=True)
-class RecordsToProduce:
-    """Finds such records of one subscription's batches where they are durable already."""
+def outgoing(ctx: Context, batch: Batch, stands: Interpretation) -> Iterator[Outgoing]:
+    """What is to be produced: of a published batch its rejected records, of one that is given up all of them.
 
-    subscription: Subscription
-    landing: Landing
-    lake: Lake
-    ledger: Ledger
+    They are found where they are durable already. How many are dropped instead, and why, is logged and noted in the
+    ledger once the last one is asked for. A rejected record behind the batch's end goes with the batch that passes it.
+    `stands` is what the group's positions mean for the batch: what was acknowledged, committed or not, is done with.
+    Raises CorruptFileError, naming them, where landed files have changed that records are read from.
+    """
 
-    def outgoing(self, batch: Batch, stands: Interpretation) -> Iterator[Outgoing]:
-        """What is to be produced: of a published batch its rejected records, of one that is given up all of them.
-
-        How many are dropped instead, and why, is logged and noted in the ledger once the last one is asked for.
-        A rejected record behind the batch's end goes with the batch that passes it. `stands` is what the group's
-        positions mean for the batch: what was acknowledged, committed or not, is done with. Raises CorruptFileError,
-        naming them, where landed files have changed that records are read from.
-        """
-        return produced(self._decided(batch, stands), lambda said: self._note_dropped(batch, said))
-
-    def _decided(self, batch: Batch, stands: Interpretation) -> Iterable[Outgoing | Dropped]:
-        match batch.state, batch.resolution:
-            case State.DISCARDING, Resolution.DEAD_LETTER:
-                return DeadLetters.of(self.subscription).outgoing(self._left(batch, stands), self.ledger.now())
-            case State.DISCARDING, Resolution.RETRY_LATER:
-                return DelayedRetry.of(self.subscription).outgoing(self._left(batch, stands), self.ledger.now())
-            case State.PUBLISHED, _ if batch.rejected:
-                passed = {r.at: range(r.start, r.end) for r in batch.ranges}
-                rejected = self.lake.rejected(batch.output, batch.next_receipt)
-                inside = (record for record in rejected if record.offset in passed.get(record.at, ()))
-                return failure_strategy(self.subscription).outgoing(inside, self.ledger.now())
-            case _:
-                return ()
-
-    def _note_dropped(self, batch: Batch, said: str) -> None:
+    def note(said: str) -> None:
         log.error("%s", message(said, batch))
-        self.ledger.remark(batch.id, said)
+        ctx.ledger.remark(batch.id, said)
 
-    def _left(self, batch: Batch, stands: Interpretation) -> Iterable[Rejected]:
-        failure = Failure(_BATCH_FAILED, headline(batch.reason or "") or _BATCH_FAILED)
-        begun = stands.positions if isinstance(stands, ResumeFrom) else starts(batch.ranges)
-        rest = {r.at: range(begun[r.at], r.end) for r in batch.ranges}
-        self.landing.verify(batch.files)
-        done = self._acknowledged(batch)
-        landed = self.landing.records([file.uri for file in batch.files], failure)
-        handed = (record for record in landed if record.offset in rest.get(record.at, ()))
-        return (record for record in handed if record.at not in done or not done[record.at].has(record.offset))
+    return produced(_decided(ctx, batch, stands), note)
 
-    def _acknowledged(self, batch: Batch) -> Mapping[TopicPartition, Acknowledged]:
-        """What any delivery of the batch acknowledged; nothing where none did."""
-        if not batch.commit_policy.commits_acknowledged:
-            return {}
-        tally = AckReader(batch, self.landing, self.lake)
-        tally.take_of_batch()
-        return {} if tally.is_empty else tally.now()
+
+def _decided(ctx: Context, batch: Batch, stands: Interpretation) -> Iterable[Outgoing | Dropped]:
+    match batch.state, batch.resolution:
+        case State.DISCARDING, Resolution.DEAD_LETTER:
+            return DeadLetters.of(ctx.subscription).outgoing(_left(ctx, batch, stands), ctx.ledger.now())
+        case State.DISCARDING, Resolution.RETRY_LATER:
+            return DelayedRetry.of(ctx.subscription).outgoing(_left(ctx, batch, stands), ctx.ledger.now())
+        case State.PUBLISHED, _ if batch.rejected:
+            passed = {r.at: range(r.start, r.end) for r in batch.ranges}
+            rejected = ctx.lake.rejected(batch.output, batch.next_receipt)
+            inside = (record for record in rejected if record.offset in passed.get(record.at, ()))
+            return failure_strategy(ctx.subscription).outgoing(inside, ctx.ledger.now())
+        case _:
+            return ()
+
+
+def _left(ctx: Context, batch: Batch, stands: Interpretation) -> Iterable[Rejected]:
+    failure = Failure(_BATCH_FAILED, headline(batch.reason or "") or _BATCH_FAILED)
+    begun = stands.positions if isinstance(stands, ResumeFrom) else starts(batch.ranges)
+    rest = {r.at: range(begun[r.at], r.end) for r in batch.ranges}
+    ctx.landing.verify(batch.files)
+    done = _acknowledged(ctx, batch)
+    landed = ctx.landing.records([file.uri for file in batch.files], failure)
+    handed = (record for record in landed if record.offset in rest.get(record.at, ()))
+    return (record for record in handed if record.at not in done or not done[record.at].has(record.offset))
+
+
+def _acknowledged(ctx: Context, batch: Batch) -> Mapping[TopicPartition, Acknowledged]:
+    """What any delivery of the batch acknowledged; nothing where none did."""
+    if not batch.commit_policy.commits_acknowledged:
+        return {}
+    tally = AckReader(batch, ctx.landing, ctx.lake)
+    tally.take_of_batch()
+    return {} if tally.is_empty else tally.now()

@@ -20,13 +20,12 @@ from tidegate.model.acknowledged import Acknowledged
 from tidegate.model.batch import Batch, Resolution
 from tidegate.model.commit_policy import COMMIT_POLICIES, CommitPoint, CommitStrategy, Progress
 from tidegate.model.failure_policy import FAILURE_POLICIES
-from tidegate.steps import commit, plan, process
+from tidegate.steps import commit, plan, process, records_to_produce
 from tidegate.steps.acknowledge import Acknowledging, AckReader
 from tidegate.steps.act import Changed, Result
 from tidegate.steps.context import Context
 from tidegate.steps.decide import Action, Hold
 from tidegate.steps.observe import Observation
-from tidegate.steps.records_to_produce import RecordsToProduce
 from tidegate.strategies.failure.fail import Fail
 from tidegate.strategies.failure.ignore import Ignore
 from tidegate.strategies.failure.strategy import Verdict
@@ -102,12 +101,12 @@ def too_far(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def whatever_was_rejected(monkeypatch: pytest.MonkeyPatch) -> None:
     """What a job rejected leaves with the batch that it was handed with, wherever that ends."""
-    real = RecordsToProduce.outgoing
+    real = commit.outgoing
 
-    def outgoing(self: RecordsToProduce, batch: Batch, stands: Any) -> Any:
-        return real(self, replace(batch, ranges=tuple(replace(r, end=r.end + 9) for r in batch.ranges)), stands)
+    def outgoing(ctx: Context, batch: Batch, stands: Any) -> Any:
+        return real(ctx, replace(batch, ranges=tuple(replace(r, end=r.end + 9) for r in batch.ranges)), stands)
 
-    monkeypatch.setattr(RecordsToProduce, "outgoing", outgoing)
+    monkeypatch.setattr(commit, "outgoing", outgoing)
 
 
 def whole_though_acknowledged_in_part(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -175,21 +174,21 @@ MUTATIONS: list[tuple[str, Patch, Setting, Bounds, str]] = [
     ),
     (
         "no dead letters",
-        at(RecordsToProduce, "outgoing", lambda *_: ()),
+        at(commit, "outgoing", lambda *_: ()),
         explorations.DEAD_LETTERS,
         FAILS,
         "published nowhere",
     ),
     (
         "no dead letters without a fence",
-        at(RecordsToProduce, "outgoing", lambda *_: ()),
+        at(commit, "outgoing", lambda *_: ()),
         explorations.DEAD_LETTERS_FENCELESS,
         FAILS,
         "published nowhere",
     ),
     (
         "no dead letters on receipt",
-        at(RecordsToProduce, "outgoing", lambda *_: ()),
+        at(commit, "outgoing", lambda *_: ()),
         explorations.ON_RECEIPT_DEAD_LETTERS,
         FAILS,
         "published nowhere",
@@ -246,14 +245,14 @@ MUTATIONS: list[tuple[str, Patch, Setting, Bounds, str]] = [
     *(
         (
             f"what was acknowledged leaves at the limit, {name}",
-            at(RecordsToProduce, "_acknowledged", lambda *_: {}),
+            at(records_to_produce, "_acknowledged", lambda *_: {}),
             setting,
             TWO_FAIL,
             "had been acknowledged",
         )
         for name, setting in LEAVING
     ),
-    ("no retries", at(RecordsToProduce, "outgoing", lambda *_: ()), explorations.RETRIED, FAILS, "published nowhere"),
+    ("no retries", at(commit, "outgoing", lambda *_: ()), explorations.RETRIED, FAILS, "published nowhere"),
     (
         "retries before the transaction",
         outside(after=False),
