@@ -14,9 +14,10 @@ from tidegate.model.errors import LOOK_AT_BROKER, first_few, kinds
 from tidegate.model.subscription import OnDataLoss, RecordSchedule
 from tidegate.ports import Contact, Decision, DeliveryAge, HistoryEntry, LastRun
 from tidegate.runtime.moves import Move
-from tidegate.steps.clear import answered, how_to_change
+from tidegate.steps.clear import answered, how_to_answer, how_to_change, how_to_redeliver
 from tidegate.steps.deliver import SILENT
 from tidegate.steps.loss import reset_command
+from tidegate.steps.ownership import how_to_move
 from tidegate.steps.produced_topics import how_to_create
 
 _SHOWN = timedelta(days=1)  # for so long a move of the group is worth a look
@@ -161,14 +162,10 @@ def _held_batch(facts: Facts) -> Iterator[Finding]:
     match batch.state, batch.resolution:
         case State.HELD, Resolution.STOP:
             cure = "see why its last delivery died" if facts.died else "mend what failed it"
-            action = (
-                f"{cure}, then `tidegate clear {name}` has the batch delivered again; `--answer skip` or "
-                "`dead-letter` goes on without it"
-            )
+            action = f"{cure}, then {how_to_redeliver(name)}; `--answer skip` or `dead-letter` goes on without it"
             yield Finding(Verdict.STOPPED, f"batch {batch.id} is stopped: {batch.reason}", since, action)
         case State.HELD, Resolution.ASK:
-            how = f"`tidegate clear {name} --answer redeliver|dead-letter|skip|stop`"
-            action = f"answer with {how}, or in task ask of the DAG's run, if one waits there"
+            action = f"answer with {how_to_answer(name)}"
             yield Finding(Verdict.STOPPED, f"batch {batch.id} waits for an answer: {batch.reason}", since, action)
         case State.PUBLISHED, _ if _waits_for_commit(facts):
             reason = f"batch {batch.id} is published and waits for its commit"
@@ -263,8 +260,7 @@ def _other_store(facts: Facts) -> Iterator[Finding]:
     if facts.other_store:
         run = facts.last_run
         since = run.failing_since if run is not None and _is(run, "WrongDefinitionError") else None
-        action = f"run `tidegate offsets move {facts.name}`, which takes them there, or set the strategy back"
-        yield Finding(Verdict.STALLED, f"no run begins: {facts.other_store}", since, action)
+        yield Finding(Verdict.STALLED, f"no run begins: {facts.other_store}", since, how_to_move(facts.name))
 
 
 def _unproducible(facts: Facts) -> Iterator[Finding]:

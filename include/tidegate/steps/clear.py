@@ -2,7 +2,7 @@
 
 import logging
 
-from tidegate.model.batch import Batch, Resolution, State
+from tidegate.model.batch import ANSWERS, Batch, Resolution, State
 from tidegate.model.errors import StaleError, location, message
 from tidegate.ports import Decision, Ledger
 from tidegate.steps.context import Context
@@ -70,6 +70,17 @@ def redelivery(batch: Batch, ledger: Ledger) -> Decision | None:
 def answered(decision: Decision) -> str:
     """Who answered what, and when: `ada answered redeliver at 2026-01-02 11:00:00 UTC`."""
     return f"{decision.by} answered {decision.answer} at {decision.at:%Y-%m-%d %H:%M:%S} UTC"
+
+
+def how_to_answer(subscription: str) -> str:
+    """Where a batch that asks is answered."""
+    answers = "|".join(ANSWERS)
+    return f"`tidegate clear {subscription} --answer {answers}`, or in task ask of the DAG's run, if one waits there"
+
+
+def how_to_redeliver(subscription: str) -> str:
+    """What has a batch that stopped its subscription delivered again."""
+    return f"`tidegate clear {subscription}` has the batch delivered again"
 
 
 def how_to_change(subscription: str) -> str:

@@ -229,9 +229,14 @@ def _positions_elsewhere(subscription: Subscription, why: str) -> WrongDefinitio
         message(
             f"{why}: nothing was read or changed",
             subscription.place,
-            f"run `tidegate offsets move {subscription.name}`, which takes them there, or set the strategy back",
+            how_to_move(subscription.name),
         )
     )
+
+
+def how_to_move(subscription: str) -> str:
+    """What to do where another store has the group's positions than the one that the definition names."""
+    return f"run `tidegate offsets move {subscription}`, which takes them there, or set the strategy back"
 
 
 def _nothing_to_accept(now: str | None, noted: str | None) -> str:

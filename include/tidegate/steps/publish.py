@@ -31,6 +31,7 @@ from tidegate.model.manifest import Manifest
 from tidegate.model.output_uri import batch_place, without_connection
 from tidegate.ports import HistoryEntry, Ledger
 from tidegate.steps.absent_output import refuse_absent
+from tidegate.steps.clear import how_to_answer, how_to_redeliver
 from tidegate.steps.context import Context
 from tidegate.steps.deliver import manifest_of
 from tidegate.steps.limit import MOST_INTERRUPTED, verdict
@@ -293,11 +294,7 @@ def stopped(batch: Batch, ledger: Ledger) -> StoppedError:
     """What a run says of a subscription that stands still, or that asks a person."""
     name = batch.subscription
     if batch.resolution is Resolution.ASK:
-        how = (
-            f"answer by `tidegate clear {name} --answer redeliver|dead-letter|skip|stop`, or in task ask of the DAG's "
-            "run, if one waits there"
-        )
+        how = f"answer by {how_to_answer(name)}"
         return StoppedError(message(f"the batch asks how to go on: {batch.reason}", batch, how))
     cure = "see why it died" if ledger.tries(batch.id).causes[-1:] == (Cause.DIED,) else "mend it"
-    how = f"{cure}, then `tidegate clear {name}` has the batch delivered again"
-    return StoppedError(message(batch.reason, batch, how))
+    return StoppedError(message(batch.reason, batch, f"{cure}, then {how_to_redeliver(name)}"))
