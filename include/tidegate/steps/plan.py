@@ -6,7 +6,7 @@ Each look is one round of observe, decide and act; whatever it changes, another 
 from collections import Counter
 from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
-from typing import TypeVar
+from typing import Final, TypeVar
 
 from tidegate.model.errors import BrokerUnavailableError, StaleError, TidegateError, WrongDefinitionError, message
 from tidegate.steps.absent_output import refuse_absent
@@ -23,7 +23,7 @@ from tidegate.steps.sweep import sweep
 from tidegate.strategies.failure.registry import failure_strategy
 
 _RETRY_SECONDS = 0.25
-_MOST_CHANGES = 12  # looks that find something to change, of which an undisturbed plan makes a few
+MOST_CHANGES: Final = 12  # looks that find something to change, of which an undisturbed plan makes a few
 _SHORTEST_LEFT_SECONDS = 5.0  # a shorter wait isn't worth what it takes to hand it over and to begin again
 
 T = TypeVar("T")
@@ -61,7 +61,7 @@ def _plan(ctx: Context, seconds: float, leave: Callable[[ObservedGroup, float], 
     deadline = ctx.clock.monotonic() + seconds
     availability = Availability(ctx.subscription, ctx.run_log, ctx.clock)
     changes: list[str] = []
-    while len(changes) < _MOST_CHANGES:
+    while len(changes) < MOST_CHANGES:
         try:
             with availability.noted():
                 result = _look(ctx)

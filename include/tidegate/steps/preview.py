@@ -7,6 +7,7 @@ upon again.
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 from types import MappingProxyType
+from typing import Final
 
 from tidegate.model.batch import Batch, Resolution
 from tidegate.model.commit_policy import PositionStore
@@ -48,12 +49,14 @@ from tidegate.steps.ownership import (
     refuse_other_group,
     refuse_other_store,
 )
+from tidegate.steps.plan import MOST_CHANGES
 from tidegate.steps.produced_topics import refuse_missing_topics
 from tidegate.steps.publish import stopped
 from tidegate.steps.selection import left_unread, readable_ends, visible_partitions
 from tidegate.steps.starts import delivered
 
-_LOOKS = 12  # each takes for done what the one before would do; a plan makes as many
+KNOWN_LATER: Final = "what it takes is known once what comes first is done"
+"""Why nothing is said of a batch that a run would deliver all the same."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,11 +78,11 @@ class Start:
 class Preview:
     """What a run would do now.
 
-    `batch` is what it would deliver: the open one (`is_open`) or one that it would plan. None for nothing, or, where
-    `is_known_later`, for what can't be known before `first` is done. `why` says so in words. `starts` are positions
-    that it would commit before, and `waiting` counts the offsets that could be read, those of the batch among them.
-    `changes` are what the definition would do otherwise than the last batch
-    did, in words: it takes effect with the next one. `earlier` says how to have what is `unread_before` read.
+    `batch` is what it would deliver: the open one (`is_open`) or one that it would plan. None for nothing, or for what
+    can't be known before `first` is done: `why` says so in words. `starts` are positions that it would commit before,
+    and `waiting` counts the offsets that could be read, those of the batch among them. `changes` are what the
+    definition would do otherwise than the last batch did, in words: it takes effect with the next one. `earlier` says
+    how to have what is `unread_before` read.
     """
 
     why: str
@@ -87,7 +90,6 @@ class Preview:
     starts: tuple[Start, ...] = ()
     batch: Batch | None = None
     is_open: bool = False
-    is_known_later: bool = False
     waiting: int = 0
     changes: tuple[str, ...] = ()
     earlier: str = ""
@@ -224,7 +226,7 @@ def _of_open(batch: Batch) -> str:
 def _of_group(ctx: Context, seen: ObservedGroup, delivered: Mapping[TopicPartition, int]) -> Preview:
     first: list[str] = []
     starts: dict[TopicPartition, Start] = {}
-    for _ in range(_LOOKS):
+    for _ in range(MOST_CHANGES):  # each takes for done what the one before would do
         match action := decide(ctx.subscription, ctx.output, seen):
             case NoteMissing(names):
                 first += _missing(names, found_names(ctx.subscription.topics, delivered))
@@ -266,7 +268,7 @@ def _missing(names: Collection[str], known: Collection[str]) -> list[str]:
 
 
 def _known_later(what: str) -> Preview:
-    return Preview("what it takes is known once what comes first is done", first=(what,), is_known_later=True)
+    return Preview(KNOWN_LATER, first=(what,))
 
 
 def _with(first: list[str], starts: dict[TopicPartition, Start], found: Preview) -> Preview:
