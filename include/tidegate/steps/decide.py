@@ -24,8 +24,9 @@ from tidegate.steps.anchor import (
     reincarnation,
 )
 from tidegate.steps.freeze import batch_of, freeze
-from tidegate.steps.loss import Lost, lost_positions, older_topics, partitions_of_lost, recreated, reset_command
+from tidegate.steps.loss import Lost, lost_positions, partitions_of_lost, recreated, reset_command
 from tidegate.steps.observe import Observation, ObservedBatch, ObservedGroup
+from tidegate.steps.starts import known_offsets
 from tidegate.strategies.commit import interpret as positions
 
 RECOMMIT_AFTER = timedelta(days=1)
@@ -266,18 +267,10 @@ def _of_group(subscription: Subscription, output: str, seen: ObservedGroup) -> A
         return NoteMissing(missing - seen.snapshot.missing)
     if not seen.partitions:
         return NothingToRead(_none_exists(subscription, seen.snapshot.topic_ids))
-    older = older_topics(
-        seen.committed, seen.last_ends, now=seen.topic_ids, noted=seen.snapshot.topic_ids, missing=seen.missing
-    )
-    committed = older.without(seen.committed)
-    receipts = {Receipt.parse(position.metadata) for position in committed.values()}
-    known = ObservedOffsets(
-        committed=committed,
-        published={receipt: published for receipt, published in seen.published.items() if receipt in receipts},
-        last_ends=older.without(seen.last_ends),
-        missing=seen.missing,
-        created_again=older.topics,
-    )
+    older, known = known_offsets(seen.committed, (seen.last_ends, seen.missing), seen.topic_ids, seen.snapshot)
+    receipts = {Receipt.parse(position.metadata) for position in known.committed.values()}
+    of_them = {receipt: published for receipt, published in seen.published.items() if receipt in receipts}
+    known = replace(known, published=of_them)
     if older.lost:
         return _lose(subscription, lost_positions(older.lost, seen.marks, older.topics), seen, known)
     given_up = lost_positions(older.given_up, seen.marks, older.topics)
