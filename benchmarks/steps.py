@@ -82,7 +82,7 @@ class Bench:
             landing, _ = _timed(lambda: [pipeline.land(plan.batch.id, member) for member in plan.members])
             pipeline.process(plan.batch.id)
         with self._open(subscription) as pipeline:
-            committing, _ = _timed(lambda: pipeline.commit(plan.batch.id))
+            committing, _ = _timed(lambda: pipeline.settle(plan.batch.id))
         return {"plan": planning, "land": landing, "commit": committing}
 
     @contextmanager
@@ -130,7 +130,7 @@ def in_memory(partitions: int) -> Seconds:
         raise RuntimeError(f"nothing was planned: {plan.why}")
     landing_took, _ = _timed(lambda: pipeline.land(plan.batch.id, 0))
     pipeline.process(plan.batch.id)
-    return {"plan": planning, "land": landing_took, "commit": _timed(lambda: pipeline.commit(plan.batch.id))[0]}
+    return {"plan": planning, "land": landing_took, "commit": _timed(lambda: pipeline.settle(plan.batch.id))[0]}
 
 
 def _definition(folder: Path, topic: str, group: str | None = None, records: int = 100_000) -> Subscription:

@@ -158,17 +158,15 @@ class Runner:
         if planned is None or planned.batch_id is None:
             return
         batch_id = planned.batch_id
-        commit_at = self.place.kind.policy.commit_at
         goes_on = self._land(batch_id, planned.members, fate)
-        if commit_at is CommitPoint.LANDED and goes_on:
-            received = self._step("commit", fate, batch_id)
+        if self.place.kind.policy.commit_at is CommitPoint.LANDED and goes_on:
+            received = self._step("receive", fate, batch_id)
             goes_on = received is not None and received.error is None
         if goes_on:
             self._flip("flip landed", batch_id, fate)
             self._step("process", fate, batch_id)
             self._flip("flip staged", batch_id, fate)
-        last: Part = "commit" if commit_at is CommitPoint.PUBLISHED else "publish"
-        self._step(last, fate, batch_id)  # whatever happened, as in the DAG
+        self._step("settle", fate, batch_id)  # whatever happened, as in the DAG
 
     def _flip(self, where: Blow, batch_id: str, fate: Fate) -> None:
         """Change a byte of the batch, where nobody works on it and it can be had again.
@@ -332,9 +330,9 @@ def _without_a_driver(fate: Fate) -> Fate:
 
 
 def _at(step: Part, fate: Fate) -> Fate:
-    """What of a fate happens at this step; what befalls commit befalls publish too."""
+    """What of a fate happens at this step; what befalls commit befalls all that commits or publishes."""
     struck = "process" if fate.blow in ("kill driver", "stop driver", "records fail") else fate.step
-    here = "commit" if step == "publish" else step
+    here = "commit" if step in ("receive", "settle") else step
     return fate if struck == here or fate.blow == "driver lives on" else replace(CALM, apart=True)
 
 

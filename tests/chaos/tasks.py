@@ -35,7 +35,7 @@ from tidegate.testing.connections import MemoryConnections
 from tidegate_local import leash
 from tidegate_local.loopback import HOST
 
-Part = Literal["run", "plan", "land", "process", "commit", "publish", "commit by hand", "answer"]
+Part = Literal["run", "plan", "land", "process", "receive", "settle", "commit by hand", "answer"]
 DUMP_SIGNAL = signal.SIGUSR1
 PROJECT = Path(__file__).resolve().parents[2]
 PYTHON_PATH = os.pathsep.join((str(PROJECT / "include"), str(Path(__file__).parents[1])))
@@ -221,9 +221,9 @@ def _carry_out(task: Task, pipeline: Pipeline) -> Said:
         case "process":
             pipeline.process(task.batch_id)
             return Said(task.batch_id)
-        case "commit" | "publish":
-            settle = pipeline.commit if task.part == "commit" else pipeline.publish
-            return _said(settle(task.batch_id), task.batch_id)
+        case "receive" | "settle":
+            step = pipeline.receive if task.part == "receive" else pipeline.settle
+            return _said(step(task.batch_id), task.batch_id)
         case _:
             return _look_after(task, pipeline)
 

@@ -101,7 +101,7 @@ def stop(world: World) -> None:
     with pytest.raises(BatchFailedError):
         pipeline.process(batch.id)
     with pytest.raises(StoppedError):
-        pipeline.publish(batch.id)
+        pipeline.settle(batch.id)
 
 
 def stop_again(world: World) -> None:
@@ -113,7 +113,7 @@ def stop_again(world: World) -> None:
     with pytest.raises(BatchFailedError):
         pipeline.process(batch.id)
     with pytest.raises(StoppedError):
-        pipeline.publish(batch.id)
+        pipeline.settle(batch.id)
 
 
 def test_their_forms_offer_the_subscriptions_and_the_answers(define: Define, dags: Callable[..., Any]) -> None:
@@ -269,7 +269,7 @@ def test_committing_commits_the_batch_that_waits(world: World, operate: Operate)
     batch = planned(pipeline)
     assert batch is not None
     pipeline.process(batch.id)
-    pipeline.publish(batch.id)
+    pipeline.settle(batch.id)
     assert world.committed() == 0
     state, returned, _ = operate("commit")
     assert (state, world.committed()) == ("success", 5)

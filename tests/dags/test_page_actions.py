@@ -159,7 +159,7 @@ class Stand:
             with pytest.raises(BatchFailedError):
                 pipeline.process(plan.batch.id)
             with pytest.raises(StoppedError):
-                pipeline.commit(plan.batch.id)
+                pipeline.settle(plan.batch.id)
             return plan.batch.id
 
     def published(self) -> str:
@@ -170,7 +170,7 @@ class Stand:
             for member in plan.members:
                 pipeline.land(plan.batch.id, member)
             pipeline.process(plan.batch.id)
-            pipeline.publish(plan.batch.id)
+            pipeline.settle(plan.batch.id)
             return plan.batch.id
 
     def positions(self, partitions: int = 1) -> list[int]:
@@ -437,7 +437,7 @@ def test_a_clear_of_another_batch_than_the_previewed_one_is_refused(stand: Make)
         with pytest.raises(BatchFailedError):
             pipeline.process(batch)
         with pytest.raises(StoppedError):
-            pipeline.commit(batch)
+            pipeline.settle(batch)
     before = here.everything()
     answer = here.confirm(page)
     assert (answer.status_code, "isn&#39;t so any more" in answer.text) == (409, True)

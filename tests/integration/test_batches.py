@@ -175,10 +175,10 @@ def test_a_second_airflow_with_the_same_group_cannot_commit_twice(
         pipeline.land(plans[0].id, 0)
         pipeline.process(plans[0].id)
     produce(name, 3)
-    ours.commit(plans[0].id)
+    ours.settle(plans[0].id)
     deliver(ours)
     with pytest.raises(StaleError):
-        theirs.commit(plans[0].id)
+        theirs.settle(plans[0].id)
     assert committed(broker, f"{name}-lake", (name, 0)) == [12]
     assert in_lake(ours) == everything(12)
 
@@ -222,10 +222,10 @@ def test_a_live_consumer_in_the_group_is_refused_by_name(broker: Broker, topic, 
         while not intruder.assignment() and monotonic() < deadline:
             intruder.poll(0.2)
         with pytest.raises(GroupInUseError, match="intruder"):
-            pipeline.commit(plan.batch.id)
+            pipeline.settle(plan.batch.id)
     finally:
         intruder.close()
-    assert pipeline.commit(plan.batch.id) is not None
+    assert pipeline.settle(plan.batch.id) is not None
 
 
 def test_a_partition_that_appears_later_starts_at_its_earliest_record(
@@ -332,7 +332,7 @@ def test_a_byte_that_changes_between_process_and_publish_is_delivered_again(
     (staged,) = Path(pipeline.output.removeprefix("file://")).glob("_staging/*/*/*.parquet")
     flip_a_byte(str(staged))
     with pytest.raises(CorruptFileError, match=rf"{staged.name} has changed since it was written"):
-        pipeline.commit(plan.batch.id)
+        pipeline.settle(plan.batch.id)
     assert committed(broker, f"{name}-lake", (name, 0)) == [0]
     assert in_lake(pipeline) == []
     batch = deliver(pipeline)

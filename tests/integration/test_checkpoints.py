@@ -119,7 +119,7 @@ def test_a_late_committer_is_refused(topic, produce, open_subscription) -> None:
     early.land(plan.batch.id, 0)
     early.process(plan.batch.id)
     with late.offsets.fence() as fence:
-        early.commit(plan.batch.id)
+        early.settle(plan.batch.id)
         at = plan.batch.ranges[0].at
         with pytest.raises(StaleError, match="newer committer"):
             fence.commit({at: 1}, "late", state="0")
@@ -144,7 +144,7 @@ def test_dead_letters_are_produced_before_the_positions_move(
     pipeline.land(plan.batch.id, 0)
     with pytest.raises(BatchFailedError):
         pipeline.process(plan.batch.id)
-    settled = pipeline.commit(plan.batch.id)
+    settled = pipeline.settle(plan.batch.id)
     assert settled is not None
     assert settled.outcome is Outcome.DEAD_LETTERED
     assert (pipeline.offsets.state(), stands(pipeline)) == (None, [5])

@@ -250,7 +250,7 @@ def test_connections_that_are_idle_are_closed_and_the_run_goes_on(
     assert before
     until(lambda: not before & road.connections, "idle connections are still there")
     pipeline.process(plan.batch.id)
-    assert isinstance(pipeline.commit(plan.batch.id), Batch)
+    assert isinstance(pipeline.settle(plan.batch.id), Batch)
     assert stands_at(pipeline) == RECORDS
 
 

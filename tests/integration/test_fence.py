@@ -114,7 +114,7 @@ def test_a_partition_that_is_reset_during_the_batch_is_honoured_and_the_others_g
         assert batch is not None
         if batch.state in {State.PROCESSED, State.PUBLISHED}:
             with pytest.raises(StaleError, match=r"-0 was planned as .* stands at 2 without a receipt"):
-                pipeline.commit(batch.id)
+                pipeline.settle(batch.id)
         published = rows_in_lake(pipeline)
         done = fed.go_on()
         assert {(r.partition, r.start) for r in done[0].ranges} == {(0, 2), (1, 3 if published else 0)}
@@ -174,7 +174,7 @@ def test_a_live_consumer_in_the_group_is_refused_by_name_until_it_is_gone(fence:
             joined(scene),
             pytest.raises(GroupInUseError, match=f"client dashboard at .*{scene.group}.*stop"),
         ):
-            pipeline.commit(batch.id)
+            pipeline.settle(batch.id)
         assert rows_in_lake(pipeline) == []
     assert scene.feed.committed(scene.group) == {0: 0, 1: 0}
     scene.go_on()

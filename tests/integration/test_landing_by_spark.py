@@ -218,7 +218,7 @@ def test_a_killed_job_whose_query_lives_on_lands_nothing_twice(
     batch = pipeline.land(plan.batch.id, 0)
     assert batch.landed_records == 80_000
     pipeline.process(batch.id)
-    committed = pipeline.commit(batch.id)
+    committed = pipeline.settle(batch.id)
     assert committed is not None
     assert committed.outcome is Outcome.COMMITTED
     assert in_lake(pipeline) == [(partition, n) for partition in range(4) for n in range(20_000)]

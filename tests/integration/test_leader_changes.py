@@ -116,7 +116,7 @@ def test_the_leader_dies_while_its_partition_is_landed(
     assert landed.records == {r.at: r.end for r in landed.ranges}
     assert all(r.end_epoch is not None for r in landed.ranges if r.end)
     patient.process(landed.id)
-    assert patient.commit(landed.id) is not None
+    assert patient.settle(landed.id) is not None
     go_on(patient, broker, name, [RECORDS, 20])
 
 
@@ -144,7 +144,7 @@ def test_a_coordinator_dies_before_the_commit(
 ) -> None:
     patient, batch = processed
     strike = Strike(method, lambda: broker.kill(broker.leader(coordinator)))
-    assert watched(patient, strike).commit(batch) is not None
+    assert watched(patient, strike).settle(batch) is not None
     assert strike.at is not None
     assert time.monotonic() - strike.at < 2 * 40 + SLACK_SECONDS
     go_on(patient, broker, patient.subscription.name, [10])
@@ -163,7 +163,7 @@ def test_no_coordinator_is_elected_while_the_commit_has_time(
     name = patient.subscription.name
     strike = Strike(Fence.commit, lose_the_quorum)
     with pytest.raises((UnavailableError, CommitUnknownError)):
-        watched(open_subscription(name, commit_timeout_ms=10_000), strike).commit(batch)
+        watched(open_subscription(name, commit_timeout_ms=10_000), strike).settle(batch)
     assert strike.at is not None
     assert time.monotonic() - strike.at < 2 * 10 + SLACK_SECONDS
     broker.recover()

@@ -79,7 +79,7 @@ def run(pipeline: Pipeline, killer: Killer) -> None:
     killer.now_in = "process"
     pipeline.process(plan.batch.id)
     killer.now_in = "commit"
-    pipeline.commit(plan.batch.id)
+    pipeline.settle(plan.batch.id)
     killer.now_in = ""
     pipeline.ledger.look(pipeline.subscription.name)
 

@@ -28,13 +28,11 @@ def dag_run(pipeline: Pipeline, told: Told, retries: int = 0) -> None:
     goes_on = all(members)
     commit_at = pipeline.subscription.commit_policy.commit_at
     if commit_at is CommitPoint.LANDED and goes_on:
-        goes_on, _ = _attempt("commit", lambda: pipeline.commit(batch_id), told, retries)
+        goes_on, _ = _attempt("commit", lambda: pipeline.receive(batch_id), told, retries)
     if goes_on:
         _attempt("process", lambda: pipeline.process(batch_id), told, retries)
-    if commit_at is CommitPoint.PUBLISHED:
-        _attempt("commit", lambda: pipeline.commit(batch_id), told, retries)
-    else:
-        _attempt("publish", lambda: pipeline.publish(batch_id), told, retries)
+    last = "commit" if commit_at is CommitPoint.PUBLISHED else "publish"
+    _attempt(last, lambda: pipeline.settle(batch_id), told, retries)
 
 
 def commits(pipeline: Pipeline, told: Told, retries: int = 0) -> None:

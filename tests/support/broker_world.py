@@ -63,7 +63,7 @@ def carry_out(pipeline: Pipeline, plan: Plan) -> Batch | None:
     for member in plan.members:
         pipeline.land(plan.batch.id, member)
     pipeline.process(plan.batch.id)
-    return pipeline.commit(plan.batch.id)
+    return pipeline.settle(plan.batch.id)
 
 
 def committed(broker: Broker, group: str, *partitions: tuple[str, int]) -> list[int]:

@@ -101,7 +101,7 @@ def deliver(pipeline: Pipeline) -> Batch | None:
     if batch is None:
         return None
     pipeline.process(batch.id)
-    return pipeline.commit(batch.id)
+    return pipeline.settle(batch.id)
 
 
 def planned(pipeline: Pipeline) -> Batch | None:

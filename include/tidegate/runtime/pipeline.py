@@ -55,7 +55,7 @@ from tidegate.steps.act import Plan
 from tidegate.steps.ask import Question, question
 from tidegate.steps.await_records import Awaited
 from tidegate.steps.clear import clear
-from tidegate.steps.commit import CommitPreview, commit, commit_open, preview_commit, publish, receive, settle
+from tidegate.steps.commit import CommitPreview, commit_open, preview_commit, receive, settle
 from tidegate.steps.context import ProcessContext
 from tidegate.steps.land import land
 from tidegate.steps.move_positions import MovedPositions, move_positions
@@ -118,16 +118,6 @@ class Pipeline(ProcessContext):
         with self._failure_noted(batch_id):
             return process(self, batch_id)
 
-    def commit(self, batch_id: str) -> Batch | None:
-        """Commit the batch's offsets, after publishing it or, on receipt, before; see `steps.commit`."""
-        with self._failure_noted(batch_id):
-            return self._settled(batch_id, commit(self, batch_id))
-
-    def publish(self, batch_id: str) -> Batch | None:
-        """Publish the batch, where its offsets are committed at another time; see `steps.commit`."""
-        with self._failure_noted(batch_id):
-            return self._settled(batch_id, publish(self, batch_id))
-
     def receive(self, batch_id: str) -> Batch | None:
         """Commit a batch on receipt, where that is its strategy; see `steps.commit`."""
         with self._failure_noted(batch_id):
@@ -136,7 +126,9 @@ class Pipeline(ProcessContext):
     def settle(self, batch_id: str) -> Batch | None:
         """Commit or publish a batch, as its own strategy has it; see `steps.commit`."""
         with self._failure_noted(batch_id):
-            return self._settled(batch_id, settle(self, batch_id))
+            batch = settle(self, batch_id)
+            self.note(f"batch {batch_id} is {batch.condition if batch else 'empty'}")
+            return batch
 
     def commit_open(self, batch_id: str | None = None) -> Batch:
         """Commit the batch that waits for nothing else, if it is this one; see `steps.commit`."""
@@ -242,10 +234,6 @@ class Pipeline(ProcessContext):
         except Exception as error:  # a fault of ours, or of a library: its text may hold anything
             self.note("it failed unexpectedly: see the log of the run", type(error).__name__)
             raise
-
-    def _settled(self, batch_id: str, batch: Batch | None) -> Batch | None:
-        self.note(f"batch {batch_id} is {batch.condition if batch else 'empty'}")
-        return batch
 
 
 @contextmanager

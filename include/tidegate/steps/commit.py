@@ -45,7 +45,8 @@ class CommitPreview:
 def settle(ctx: Context, batch_id: str) -> Batch | None:
     """The last step of a run: commit the batch or only publish it, as the strategy of its plan has it.
 
-    None if the batch was empty. Errors are those of `commit`.
+    To publish it settles a batch whose offsets are committed already; any other waits for its commit then. None if the
+    batch was empty. Errors are those of `commit`.
     """
     batch = _own(ctx, batch_id)
     return _settle(ctx, batch, commit_now=batch.commit_policy.commit_at is CommitPoint.PUBLISHED)
@@ -63,14 +64,6 @@ def commit(ctx: Context, batch_id: str) -> Batch | None:
     if batch.commit_policy.commit_at is CommitPoint.LANDED:
         return _receive(ctx, batch)
     return _settle(ctx, batch, commit_now=True)
-
-
-def publish(ctx: Context, batch_id: str) -> Batch | None:
-    """Publish the batch, or find that this was done; None if it was empty. Errors are those of `commit`.
-
-    That settles a batch whose offsets are committed already; any other waits for its commit.
-    """
-    return _settle(ctx, _own(ctx, batch_id), commit_now=False)
 
 
 def receive(ctx: Context, batch_id: str) -> Batch | None:

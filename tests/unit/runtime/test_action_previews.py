@@ -34,7 +34,7 @@ def stopped(world: World, count: int = 5, **definition: Any) -> Pipeline:
     with pytest.raises(BatchFailedError):
         pipeline.process(batch.id)
     with pytest.raises(StoppedError):
-        pipeline.publish(batch.id)
+        pipeline.settle(batch.id)
     return pipeline
 
 
@@ -126,7 +126,7 @@ def test_a_commit_has_the_positions_and_the_ends() -> None:
     batch = planned(pipeline)
     assert batch is not None
     pipeline.process(batch.id)
-    pipeline.publish(batch.id)
+    pipeline.settle(batch.id)
     seen = preview_commit(pipeline)
     assert rows(seen) == [("orders-0", 0, 5, 5, "committed")]
     assert world.committed() == 0
@@ -139,7 +139,7 @@ def test_a_commit_of_a_group_that_somebody_moved_is_refused() -> None:
     batch = planned(pipeline)
     assert batch is not None
     pipeline.process(batch.id)
-    pipeline.publish(batch.id)
+    pipeline.settle(batch.id)
     world.kafka.reset({P0: 2})
     with pytest.raises(StaleError, match="nothing is committed, the next run abandons the batch"):
         preview_commit(pipeline)

@@ -94,7 +94,7 @@ def test_as_oci_streaming_a_member_of_the_open_batch_has_its_partitions_until_th
     until = {each["oci"]["timeReservedUntil"] for each in described(pipeline)}
     assert until == {(began + timedelta(minutes=1)).isoformat()}
     pipeline.process(batch.id)
-    pipeline.commit(batch.id)
+    pipeline.settle(batch.id)
     assert [each["oci"]["reservedInstance"] for each in described(pipeline)] == [None, None]
 
 

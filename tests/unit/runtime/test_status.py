@@ -340,7 +340,7 @@ def test_a_run_whose_batch_another_one_has_brought_to_its_end_is_no_failure(monk
     with monkeypatch.context() as patched:
         patched.setattr(world.ledger, "batch", raising(StaleError("somebody else went on")))
         with pytest.raises(StaleError):
-            pipeline.commit(batch.id)
+            pipeline.settle(batch.id)
     assert verdict(pipeline) == ("OK", "")
 
 
@@ -694,7 +694,7 @@ def test_what_was_pruned_between_old_batches_is_no_move() -> None:
     world.processor.failures.append("a record is wrong")
     with pytest.raises(BatchFailedError):
         world.pipeline(**strict).process(batch.id)
-    world.pipeline(**strict).commit(batch.id)
+    world.pipeline(**strict).settle(batch.id)
     for _ in range(3):
         world.produce(2)
         deliver(world.pipeline())

@@ -3,11 +3,14 @@
 from dataclasses import replace
 
 import pytest
-from world import OUTPUT, World, deliver, planned
+from world import OUTPUT, Before, Crash, World, deliver, planned
 
+from tidegate.model.batch import State
 from tidegate.model.errors import StaleError, UnavailableError
+from tidegate.ports import Fence
 from tidegate.steps.anchor import Earliest
 from tidegate.steps.reset_group import By, ResetRequest
+from tidegate.testing.effects import watched
 
 SAYS = rf"sees nothing in {OUTPUT}, and batch \w+ was published into it .*mount it here"
 
@@ -51,9 +54,9 @@ def test_what_is_processed_is_published_where_the_output_is_seen(world: World) -
     pipeline.process(batch.id)
     world.lake.unmounted.add(OUTPUT)
     with pytest.raises(UnavailableError, match=SAYS):
-        pipeline.commit(batch.id)
+        pipeline.settle(batch.id)
     world.lake.unmounted.clear()
-    assert pipeline.commit(batch.id) is not None
+    assert pipeline.settle(batch.id) is not None
     assert world.published() == [(0, 5), (5, 10)]
 
 
@@ -62,17 +65,19 @@ def test_a_published_batch_is_not_given_up_because_it_cannot_be_seen(world: Worl
     batch = planned(pipeline)
     assert batch is not None
     pipeline.process(batch.id)
-    pipeline.publish(batch.id)
+    with pytest.raises(Crash):
+        watched(pipeline, Before(Fence.commit)).settle(batch.id)
+    assert world.ledger.batch(batch.id).state is State.PUBLISHED
     world.lake.unmounted.add(OUTPUT)
     with pytest.raises(UnavailableError, match=SAYS) as refused:
-        pipeline.commit(batch.id)
+        pipeline.settle(batch.id)
     assert "--abandon" not in str(refused.value)
     with pytest.raises(UnavailableError, match=SAYS):
         pipeline.reset_group(ResetRequest(Earliest(), "ada", abandon=True))
     world.lake.unmounted.clear()
     with pytest.raises(StaleError, match="its output is in the lake"):
         pipeline.reset_group(ResetRequest(Earliest(), "ada", abandon=True))
-    assert pipeline.commit(batch.id) is not None
+    assert pipeline.settle(batch.id) is not None
 
 
 def test_an_output_of_its_own_begins_anew(world: World) -> None:

@@ -135,7 +135,7 @@ def test_a_job_that_acknowledges_nothing_by_itself_acknowledges_all_by_ending_we
     world = World()
     pipeline, batch = world.pipeline(**definition), landed(world, **definition)
     pipeline.process(batch.id)
-    done = pipeline.commit(batch.id)
+    done = pipeline.settle(batch.id)
     assert done is not None
     assert (done.condition, done.rows, world.committed(), world.published()) == (Outcome.COMMITTED, 4, 4, [(0, 4)])
     assert world.offsets.positions[P0].metadata == str(batch.next_receipt)
@@ -147,7 +147,7 @@ def test_a_batch_that_was_acknowledged_whole_ends_as_ever() -> None:
     world.processor.acks = acks([0, 1], [2, 3])
     pipeline.process(batch.id)
     assert (world.committed(), world.offsets.positions[P0].metadata) == (4, str(batch.receipt))
-    pipeline.commit(batch.id)
+    pipeline.settle(batch.id)
     assert (world.published(), world.offsets.positions[P0].metadata) == ([(0, 4)], str(batch.next_receipt))
     assert pipeline.plan().batch is None
 
@@ -168,7 +168,7 @@ def test_what_isnt_acknowledged_is_left_to_the_next_batch(name: str) -> None:
     processed = pipeline.process(batch.id)
     assert processed is not None
     assert (processed.ranges[0].end, processed.landed_records, processed.rows) == (end, end, 6)
-    pipeline.commit(batch.id)
+    pipeline.settle(batch.id)
     assert world.published() == [(0, end)]
     assert world.committed() == end
     world.processor.acks = None
@@ -176,7 +176,7 @@ def test_what_isnt_acknowledged_is_left_to_the_next_batch(name: str) -> None:
     assert following is not None
     assert (following.ranges[0].start, following.landed_records) == (end, 6 - end)
     pipeline.process(following.id)
-    pipeline.commit(following.id)
+    pipeline.settle(following.id)
     assert world.published() == [(0, end), (end, 6)]
 
 
@@ -187,7 +187,7 @@ def test_rows_that_come_again_are_told(caplog: pytest.LogCaptureFixture) -> None
     pipeline.process(batch.id)
     told = "rows of records that weren't acknowledged and come again with the next batch"
     assert told in caplog.text
-    committed = pipeline.commit(batch.id)
+    committed = pipeline.settle(batch.id)
     assert committed is not None
     assert (committed.condition, told in (committed.reason or "")) == (Outcome.COMMITTED, True)
 
@@ -233,7 +233,7 @@ def test_partitions_shrink_apart() -> None:
     pipeline, batch = world.pipeline(**THROTTLED), landed(world, 4, **THROTTLED)
     world.processor.acks = [Acks({P0: range(4), P1: [2]}, 1)]
     pipeline.process(batch.id)
-    pipeline.commit(batch.id)
+    pipeline.settle(batch.id)
     assert (world.committed(0), world.committed(1)) == (4, 0)
     assert {position.metadata for position in world.offsets.positions.values()} == {str(batch.next_receipt)}
 
@@ -246,7 +246,7 @@ def test_a_rejected_record_is_done_with() -> None:
     world.processor.rejected = 1
     world.processor.acks = acks([1, 2], seconds=1)
     pipeline.process(batch.id)
-    pipeline.commit(batch.id)
+    pipeline.settle(batch.id)
     assert (world.committed(), world.published()) == (3, [(0, 3)])
     assert [outgoing.topic for outgoing in world.offsets.produced] == ["dead"]
 
@@ -291,7 +291,7 @@ def test_the_next_delivery_is_handed_only_the_rest() -> None:
     assert (first.records, second.records) == (6, 4)
     assert (second.batch.ranges[0].start, second.batch.ranges[0].end) == (2, 6)
     assert second.batch.files == first.batch.files
-    done = pipeline.commit(batch.id)
+    done = pipeline.settle(batch.id)
     assert done is not None
     assert (done.rows, done.landed_records, world.published(), world.committed()) == (4, 6, [(0, 6)], 6)
 
@@ -304,7 +304,7 @@ def test_a_delivery_whose_rest_is_nothing_ends_the_batch() -> None:
     world.processor.acks = []
     pipeline.process(batch.id)
     assert world.processor.delivered[-1].records == 0
-    pipeline.commit(batch.id)
+    pipeline.settle(batch.id)
     assert (world.published(), world.committed()) == ([(0, 4)], 4)
 
 
@@ -325,10 +325,10 @@ def test_a_shrunk_batch_whose_staging_is_gone_is_delivered_again_as_it_is() -> N
     pipeline.process(batch.id)
     world.lake.set_aside(batch.output, batch.next_receipt)
     with pytest.raises(BatchFailedError, match="is gone"):
-        pipeline.commit(batch.id)
+        pipeline.settle(batch.id)
     world.processor.acks = None
     pipeline.process(batch.id)
-    pipeline.commit(batch.id)
+    pipeline.settle(batch.id)
     assert (world.published(), world.committed()) == ([(0, 3)], 3)
 
 
@@ -340,7 +340,7 @@ def test_only_the_rest_of_a_given_up_batch_is_dead_lettered() -> None:
     pipeline, batch = world.pipeline(**definition), landed(world, **definition)
     world.processor.acks = acks([0, 1])
     fails(world, batch, **definition)
-    settled = pipeline.commit(batch.id)
+    settled = pipeline.settle(batch.id)
     assert settled is not None
     assert settled.outcome is Outcome.DEAD_LETTERED
     assert len(world.offsets.produced) == 2
@@ -489,10 +489,10 @@ def test_what_was_acknowledged_behind_the_end_of_a_shrunk_batch_is_passed_over()
     pipeline.process(batch.id)
     world.lake.set_aside(batch.output, batch.next_receipt)
     with pytest.raises(BatchFailedError, match="is gone"):
-        pipeline.commit(batch.id)
+        pipeline.settle(batch.id)
     world.processor.acks = None
     pipeline.process(batch.id)
-    pipeline.commit(batch.id)
+    pipeline.settle(batch.id)
     assert (world.published(), world.committed()) == ([(0, 3)], 3)
     assert world.processor.delivered[-1].records == 0
 
@@ -520,7 +520,7 @@ def test_a_rejected_record_leaves_with_the_batch_that_passes_it(failures: dict[s
     world.processor.acks = acks([0, 2], seconds=1)
     world.processor.rejects = [1, 4]
     pipeline.process(batch.id)
-    pipeline.commit(batch.id)
+    pipeline.settle(batch.id)
     assert (world.committed(), letters(world)) == (3, [1])
     world.processor.acks = None
     deliver(pipeline)
@@ -537,7 +537,7 @@ def test_what_any_delivery_acknowledged_behind_a_gap_is_done_with_at_the_limit(f
     for done in ([0, 5, 7], [9]):
         world.processor.acks = unseen(done)
         fails(world, batch, **definition)
-    pipeline.commit(batch.id)
+    pipeline.settle(batch.id)
     assert (world.committed(), letters(world)) == (10, [1, 2, 3, 4, 6, 8])
 
 
@@ -628,7 +628,7 @@ def test_a_live_member_of_the_group_is_waited_for() -> None:
     pipeline.process(batch.id)
     assert partial_commits(world, batch) == []
     world.offsets.leave("tool")
-    world.pipeline(**THROTTLED).commit(batch.id)
+    world.pipeline(**THROTTLED).settle(batch.id)
     assert (world.committed(), world.published()) == (2, [(0, 2)])
 
 
@@ -704,7 +704,7 @@ def test_with_the_ledger_lost_in_between_the_batch_goes_on_under_its_id() -> Non
     assert again is not None
     assert (again.id, again.ranges[0].start) == (batch.id, 3)
     fresh.process(again.id)
-    fresh.commit(again.id)
+    fresh.settle(again.id)
     assert (world.published(), world.committed()) == ([(3, 6)], 6)
 
 
@@ -733,13 +733,13 @@ def test_with_the_ledger_lost_after_the_publish_the_commit_is_finished(done: Col
     world.processor.acks = acks(done)
     pipeline.process(batch.id)
     with pytest.raises(UnavailableError):
-        watched(pipeline, Disturbed(Fence.commit, away)).commit(batch.id)
+        watched(pipeline, Disturbed(Fence.commit, away)).settle(batch.id)
     fresh = replace_ledger(world)
     again = fresh.plan().batch
     assert again is not None
     assert again.id == batch.id
     fresh.process(again.id)
-    fresh.commit(again.id)
+    fresh.settle(again.id)
     assert (world.published(), world.committed()) == ([(0, len(done))], len(done))
     assert world.offsets.positions[P0].metadata == str(batch.next_receipt)
 
@@ -751,7 +751,7 @@ def test_a_position_behind_a_published_end_is_taken_back_to_it() -> None:
     world.processor.acks = acks([0, 1])
     pipeline.process(batch.id)
     world.offsets.reset({P0: 5}, str(batch.receipt))
-    pipeline.commit(batch.id)
+    pipeline.settle(batch.id)
     assert (world.published(), world.committed()) == ([(0, 2)], 2)
 
 
@@ -760,7 +760,7 @@ def test_a_group_that_an_old_delivery_moved_back_goes_forward_again() -> None:
     world = World()
     pipeline, batch = world.pipeline(**THROTTLED), landed(world, 6, **THROTTLED)
     pipeline.process(batch.id)
-    pipeline.commit(batch.id)
+    pipeline.settle(batch.id)
     world.offsets.reset({P0: 3}, str(batch.receipt))
     assert pipeline.plan().batch is None
     assert world.committed() == 6
@@ -774,7 +774,7 @@ def test_what_was_published_of_a_partition_that_nobody_moved_isnt_delivered_agai
     world.processor.acks = [Acks({P0: [0, 1]}), Acks({P0: range(2, 6), P1: range(3)}, 1)]
     pipeline.process(batch.id)
     with pytest.raises(UnavailableError):
-        watched(pipeline, Disturbed(Fence.commit, away)).commit(batch.id)
+        watched(pipeline, Disturbed(Fence.commit, away)).settle(batch.id)
     assert (world.committed(0), world.committed(1)) == (2, 0)
     world.offsets.reset({P1: 1})
     world.processor.acks = None
@@ -815,7 +815,7 @@ def one_run(pipeline: Pipeline) -> None:
     batch = planned(pipeline)
     if batch is not None:
         pipeline.process(batch.id)
-        pipeline.commit(batch.id)
+        pipeline.settle(batch.id)
 
 
 STEPS = [[0, 2], [1], [5], [3]]

@@ -15,7 +15,7 @@ def test_each_step_of_a_committed_batch_does_nothing_and_names_the_command(caplo
     pipeline = world.pipeline()
     with caplog.at_level(logging.INFO, logger="tidegate"):
         assert pipeline.land(batch.id, 0) == batch
-        for step in (pipeline.process, pipeline.settle, pipeline.publish):
+        for step in (pipeline.process, pipeline.settle):
             caplog.clear()
             assert step(batch.id) == batch
             assert f"`tidegate reprocess orders --batch {batch.id}` makes it once more" in caplog.text
@@ -38,8 +38,8 @@ def test_of_a_batch_of_which_nothing_is_published_no_command_is_named(caplog: py
     pipeline.land(plan.batch.id, 0)
     with pytest.raises(Exception, match="no rate"):
         pipeline.process(plan.batch.id)
-    pipeline.commit(plan.batch.id)
+    pipeline.settle(plan.batch.id)
     with caplog.at_level(logging.INFO, logger="tidegate"):
-        pipeline.commit(plan.batch.id)
+        pipeline.settle(plan.batch.id)
     assert "ignored already: nothing is done again" in caplog.text
     assert "tidegate reprocess" not in caplog.text

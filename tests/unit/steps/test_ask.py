@@ -189,7 +189,7 @@ def test_it_is_asked_whatever_the_commit_strategy(strategy: str) -> None:
     batch = planned(pipeline)
     assert batch is not None
     if strategy == "on-receipt":
-        pipeline.commit(batch.id)
+        pipeline.receive(batch.id)
     world.processor.failures.append("no memory")
     with pytest.raises(BatchFailedError):
         pipeline.process(batch.id)

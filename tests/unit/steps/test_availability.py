@@ -64,7 +64,7 @@ def test_a_run_that_is_refused_got_an_answer_too() -> None:
     batch = world.ledger.look("orders").open
     assert batch is not None
     with pytest.raises(StoppedError):
-        pipeline.commit(batch.id)
+        pipeline.settle(batch.id)
     world.clock.wait(TEN_MINUTES)
     with pytest.raises(StoppedError):
         pipeline.plan()

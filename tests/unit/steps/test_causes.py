@@ -51,7 +51,7 @@ def test_what_isnt_the_records_fault_stops_under_every_strategy(strategy: str, e
     world = World()
     pipeline, batch_id = last_delivery(world, error, failure_strategy=strategy)
     with pytest.raises(StoppedError, match=str(error.args[-1])):
-        pipeline.commit(batch_id)
+        pipeline.settle(batch_id)
     batch = world.ledger.batch(batch_id)
     assert (batch.condition, world.committed(), world.published()) == ("stopped", 0, [])
     assert str(error.args[-1]) in (batch.reason or "")
@@ -71,7 +71,7 @@ def test_a_fault_of_ours_is_named_with_its_place_and_recorded() -> None:
 def test_what_the_records_fail_is_the_strategys() -> None:
     world = World()
     pipeline, batch_id = last_delivery(world, RecordsFailedError("no rate for XYZ"), failure_strategy="ignore")
-    assert pipeline.commit(batch_id).outcome is Outcome.IGNORED
+    assert pipeline.settle(batch_id).outcome is Outcome.IGNORED
 
 
 def test_the_last_delivery_decides() -> None:
@@ -87,7 +87,7 @@ def test_the_last_delivery_decides() -> None:
     open_batch = world.ledger.look("orders").open
     assert open_batch is not None
     with pytest.raises(StoppedError, match="doesn't give them up"):
-        pipeline.commit(open_batch.id)
+        pipeline.settle(open_batch.id)
     pipeline.clear("ada", "there is space again")
     assert deliver(pipeline) is not None
     assert world.published() == [(0, 5)]
@@ -111,4 +111,4 @@ def test_a_delivery_that_overran_stops_and_gives_nothing_up() -> None:
     with pytest.raises(BatchFailedError):
         pipeline.process(batch.id)
     with pytest.raises(StoppedError, match="wasn't done"):
-        pipeline.commit(batch.id)
+        pipeline.settle(batch.id)

@@ -99,7 +99,7 @@ def test_a_batch_that_is_given_up_keeps_the_state_and_moves_the_positions(world:
     assert batch is not None
     with pytest.raises(BatchFailedError):
         giving_up.process(batch.id)
-    settled = giving_up.commit(batch.id)
+    settled = giving_up.settle(batch.id)
     assert settled is not None
     assert settled.condition in (Outcome.IGNORED, Outcome.DEAD_LETTERED, Outcome.RETRIED)
     assert (seen(world), world.committed()) == (5, 8)
@@ -116,7 +116,7 @@ def test_positions_that_move_without_records_keep_the_state(world: World) -> Non
     batch = planned(moved)
     assert batch is not None
     assert moved.process(batch.id) is None
-    moved.commit(batch.id)
+    moved.settle(batch.id)
     assert (seen(world), world.committed()) == (5, 7)
 
 
@@ -206,7 +206,7 @@ def test_whoever_finishes_the_commit_finds_the_state_in_the_lake(world: World) -
     assert batch is not None
     pipeline(world).process(batch.id)
     with pytest.raises(Crash):
-        watched(pipeline(world), Before(Fence.commit)).commit(batch.id)
+        watched(pipeline(world), Before(Fence.commit)).settle(batch.id)
     world.ledger = MemoryLedger(world.clock.now)
     deliver(pipeline(world))
     assert (seen(world), world.committed(), len(world.processor.delivered)) == (5, 5, 1)
@@ -252,7 +252,7 @@ def test_a_database_that_went_back_before_a_batch_that_was_given_up_goes_on(worl
     assert batch is not None
     with pytest.raises(BatchFailedError):
         giving_up.process(batch.id)
-    giving_up.commit(batch.id)
+    giving_up.settle(batch.id)
     world.produce(3)
     deliver(pipeline(world))
     world.ledger._entries, world.ledger._writes, world.offsets.positions, world.offsets.kept = backup
@@ -277,11 +277,9 @@ def test_an_open_batch_keeps_its_strategy_from_being_changed(world: World, befor
     assert batch is not None
     changed = world.pipeline(commit_strategy=after)
     said = rf"was planned with commit-strategy: {before}.*{batch.id}.*set {before} again"
-    for step in (changed.plan, lambda: changed.process(batch.id), lambda: changed.commit(batch.id)):
+    for step in (changed.plan, lambda: changed.process(batch.id), lambda: changed.settle(batch.id)):
         with pytest.raises(WrongDefinitionError, match=said):
             step()
-    with pytest.raises(WrongDefinitionError, match=said):
-        changed.publish(batch.id)
     deliver(world.pipeline(commit_strategy=before))
     assert world.committed() == 5
 
@@ -299,7 +297,7 @@ def test_a_monitor_is_told_of_a_state_that_nobody_stores(world: World, limit: in
     assert batch is not None
     described.process(batch.id)
     with pytest.raises(Crash):
-        watched(described, Before(Fence.commit)).commit(batch.id)
+        watched(described, Before(Fence.commit)).settle(batch.id)
     world.clock.wait(15)
     (finding,) = status_of(described, 5).findings
     assert (finding.verdict, finding.verdict.exit_status) == (verdict, int(verdict is Verdict.WARN))
@@ -325,7 +323,7 @@ def test_a_state_that_waits_too_long_is_told_and_stored(
     world.clock.wait(waited)
     assert status_of(described, 5).to_json()["open"]["overdue"] is is_late
     with caplog.at_level(logging.ERROR):
-        described.commit(batch.id)
+        described.settle(batch.id)
     said = [record.getMessage() for record in caplog.records if record.levelno == logging.ERROR]
     assert bool(said) is is_late
     if said:

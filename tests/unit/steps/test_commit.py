@@ -29,7 +29,7 @@ def processed(world: World) -> str:
 
 def test_a_processed_batch_is_published_and_committed_at_its_next_offset() -> None:
     world = World()
-    batch = world.pipeline().commit(processed(world))
+    batch = world.pipeline().settle(processed(world))
     assert batch is not None
     assert (batch.condition, world.committed(), world.published()) == (Outcome.COMMITTED, 5, [(0, 5)])
     assert not any(world.lake.staged.values())
@@ -38,8 +38,8 @@ def test_a_processed_batch_is_published_and_committed_at_its_next_offset() -> No
 def test_a_second_commit_changes_nothing() -> None:
     world = World()
     batch_id = processed(world)
-    first = world.pipeline().commit(batch_id)
-    assert world.pipeline().commit(batch_id) == first
+    first = world.pipeline().settle(batch_id)
+    assert world.pipeline().settle(batch_id) == first
     assert len(world.offsets.commits) == 2  # the anchor and the batch
 
 
@@ -57,7 +57,7 @@ def test_nothing_is_committed_before_the_job_succeeded(step: str) -> None:
         with pytest.raises(BatchFailedError):
             pipeline.process(plan.batch.id)
     with pytest.raises(BatchFailedError, match=f"{step}.*" + ("no memory" if step == "failed" else "next run")):
-        pipeline.commit(plan.batch.id)
+        pipeline.settle(plan.batch.id)
     assert (world.committed(), world.published()) == (0, [])
 
 
@@ -66,7 +66,7 @@ def test_a_group_moved_by_somebody_is_not_committed_over() -> None:
     batch_id = processed(world)
     world.offsets.reset({P0: 2})
     with pytest.raises(StaleError, match="moved by somebody else"):
-        world.pipeline().commit(batch_id)
+        world.pipeline().settle(batch_id)
     assert (world.committed(), world.published()) == (2, [])
 
 
@@ -75,9 +75,9 @@ def test_live_members_are_refused_by_name() -> None:
     batch_id = processed(world)
     world.offsets.join("console-consumer")
     with pytest.raises(GroupInUseError, match="console-consumer"):
-        world.pipeline().commit(batch_id)
+        world.pipeline().settle(batch_id)
     world.offsets.leave("console-consumer")
-    assert world.pipeline().commit(batch_id) is not None
+    assert world.pipeline().settle(batch_id) is not None
 
 
 def test_a_refused_partition_fails_the_commit_and_the_next_run_finishes_it() -> None:
@@ -86,7 +86,7 @@ def test_a_refused_partition_fails_the_commit_and_the_next_run_finishes_it() -> 
     batch_id = processed(world)
     world.offsets.refuse(TopicPartition("orders", 1), "not authorised")
     with pytest.raises(CommitFailedError, match=r"not authorised.*partition 1"):
-        world.pipeline().commit(batch_id)
+        world.pipeline().settle(batch_id)
     world.offsets._refusals.clear()
     assert deliver(world.pipeline()) is not None
     assert (world.committed(0), world.committed(1)) == (5, 3)
@@ -99,7 +99,7 @@ def test_a_commit_without_an_answer_is_found_out_by_the_next_run(carried_out: bo
     batch_id = processed(world)
     world.offsets.lose_answer(carried_out=carried_out)
     with pytest.raises(CommitUnknownError):
-        world.pipeline().commit(batch_id)
+        world.pipeline().settle(batch_id)
     deliver(world.pipeline())
     assert world.ledger.batch(batch_id).outcome is Outcome.COMMITTED
     assert (world.committed(), world.published()) == (5, [(0, 5)])
@@ -110,7 +110,7 @@ def test_too_long_from_start_to_publish_publishes_nothing_and_is_delivered_again
     batch_id = processed(world)
     world.clock.wait(301)
     with pytest.raises(DeliveryTimeoutError, match=r"consumer\.max\.poll\.interval\.ms"):
-        world.pipeline().commit(batch_id)
+        world.pipeline().settle(batch_id)
     assert (world.committed(), world.published()) == (0, [])
     assert deliver(world.pipeline()) is not None
     assert world.ledger.deliveries(batch_id) == 2
@@ -121,9 +121,9 @@ def test_a_published_batch_commits_however_late() -> None:
     batch_id = processed(world)
     world.offsets.lose_answer(carried_out=False)
     with pytest.raises(CommitUnknownError):
-        world.pipeline().commit(batch_id)
+        world.pipeline().settle(batch_id)
     world.clock.wait(10_000)
-    assert world.pipeline().commit(batch_id) is not None
+    assert world.pipeline().settle(batch_id) is not None
 
 
 def test_staging_that_is_gone_is_delivered_again() -> None:
@@ -131,7 +131,7 @@ def test_staging_that_is_gone_is_delivered_again() -> None:
     batch_id = processed(world)
     world.lake.staged.clear()
     with pytest.raises(BatchFailedError, match="gone"):
-        world.pipeline().commit(batch_id)
+        world.pipeline().settle(batch_id)
     assert deliver(world.pipeline()) is not None
     assert world.published() == [(0, 5)]
 
@@ -145,8 +145,8 @@ def test_a_second_ledger_with_the_same_group_cannot_commit_twice() -> None:
     assert twin is not None
     assert twin.id == batch_id
     other.pipeline().process(twin.id)
-    assert world.pipeline().commit(batch_id) is not None
-    settled = other.pipeline().commit(twin.id)
+    assert world.pipeline().settle(batch_id) is not None
+    settled = other.pipeline().settle(twin.id)
     assert settled is not None
     assert settled.outcome is Outcome.COMMITTED
     assert world.published() == [(0, 5)]
@@ -161,9 +161,9 @@ def test_whoever_loses_the_fence_to_one_that_finished_the_commit_finds_it_done()
     class Interrupted(Quiet):
         def before(self, effect: Effect) -> None:
             if effect == Effect.of(Fence.commit):
-                other.commit(batch_id)
+                other.settle(batch_id)
 
-    batch = watched(world.pipeline(), Interrupted()).commit(batch_id)
+    batch = watched(world.pipeline(), Interrupted()).settle(batch_id)
     assert batch is not None
     assert (batch.condition, world.committed(), len(world.offsets.commits)) == (Outcome.COMMITTED, 5, 2)
 
@@ -173,16 +173,16 @@ def test_a_published_batch_that_somebody_took_out_of_the_lake_is_not_committed()
     batch_id = processed(world)
     world.offsets.lose_answer(carried_out=False)
     with pytest.raises(CommitUnknownError):
-        world.pipeline().commit(batch_id)
+        world.pipeline().settle(batch_id)
     world.lake.published_attempts.clear()
     with pytest.raises(LostDataError, match=r"/batch_id=.* hasn't got it any more.*bring it back there"):
-        world.pipeline().commit(batch_id)
+        world.pipeline().settle(batch_id)
     assert world.committed() == 0
 
 
 def test_a_commit_carries_the_leader_epochs_that_were_read() -> None:
     world = World()
-    world.pipeline().commit(processed(world))
+    world.pipeline().settle(processed(world))
     assert world.offsets.positions[P0].leader_epoch == 0
 
 
@@ -201,7 +201,7 @@ def test_what_another_ledgers_runner_has_planned_gives_way_to_what_this_one_publ
                 assert again is not None
                 world.pipeline().process(again.id)
 
-    batch = watched(first, LostMeanwhile()).commit(batch_id)
+    batch = watched(first, LostMeanwhile()).settle(batch_id)
     assert batch is not None
     assert (batch.ranges[0].end, world.committed(), world.published()) == (5, 5, [(0, 5)])
     deliver(world.pipeline())

@@ -42,7 +42,7 @@ def test_on_receipt_commits_before_it_processes() -> None:
     assert batch is not None
     with pytest.raises(BatchFailedError, match="offsets aren't committed yet"):
         pipeline.process(batch.id)
-    received = pipeline.commit(batch.id)
+    received = pipeline.receive(batch.id)
     assert received is not None
     assert (received.state, received.offsets_committed, world.committed(), world.published()) == (
         State.LANDED,
@@ -51,7 +51,7 @@ def test_on_receipt_commits_before_it_processes() -> None:
         [],
     )
     pipeline.process(batch.id)
-    published = pipeline.publish(batch.id)
+    published = pipeline.settle(batch.id)
     assert published is not None
     assert (published.condition, world.published()) == (Outcome.COMMITTED, [(0, 5)])
     assert list(run(pipeline).seconds) == ["plan"]
@@ -98,7 +98,7 @@ def test_on_receipt_a_group_moved_before_the_commit_abandons_the_batch() -> None
     assert batch is not None
     world.offsets.reset({P0: 2})
     with pytest.raises(StaleError, match="moved by somebody else"):
-        pipeline.commit(batch.id)
+        pipeline.receive(batch.id)
     assert done(pipeline).id != batch.id
     assert world.published() == [(2, 5)]
 

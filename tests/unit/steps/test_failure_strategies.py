@@ -129,7 +129,7 @@ def test_a_dead_letter_topic_that_goes_away_is_told_before_anything_is_committed
     world.topics.delete(DEAD)
     pipeline.process(batch.id)
     with pytest.raises(WrongDefinitionError, match=DEAD):
-        pipeline.commit(batch.id)
+        pipeline.settle(batch.id)
     assert (world.committed(), world.kafka.produced) == (0, [])
     world.topics.create(DEAD, 1)
     assert deliver(pipeline) is not None
@@ -146,7 +146,7 @@ def test_dead_letters_and_offsets_go_together(carried_out: bool, letters: int) -
     pipeline.process(batch.id)
     world.offsets.lose_answer(carried_out=carried_out)
     with pytest.raises(CommitUnknownError):
-        pipeline.commit(batch.id)
+        pipeline.settle(batch.id)
     assert (len(dead(world)), world.committed()) == (letters, 5 if carried_out else 0)
     deliver(pipeline)
     assert (len(dead(world)), world.committed(), world.published()) == (2, 5, [(0, 5)])
@@ -192,7 +192,7 @@ def test_a_late_driver_of_a_dead_lettered_batch_publishes_nothing() -> None:
     batch = failed(pipeline, world)
     assert batch == overran or (overran and batch.id == overran.id)
     world.processor.finish_late()
-    assert pipeline.commit(batch.id) is not None
+    assert pipeline.settle(batch.id) is not None
     assert (world.published(), len(dead(world))) == ([], 5)
 
 
@@ -205,7 +205,7 @@ def test_a_definition_that_changes_its_strategy_still_finishes_the_dead_letters(
     with pytest.raises(BatchFailedError):
         pipeline.process(batch.id)
     with pytest.raises(WrongDefinitionError, match=DEAD):
-        pipeline.commit(batch.id)
+        pipeline.settle(batch.id)
     assert world.ledger.batch(batch.id).resolution is Resolution.DEAD_LETTER
     world.topics.create(DEAD, 1)
     deliver(world.pipeline(failure_strategy="fail"))

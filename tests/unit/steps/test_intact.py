@@ -35,7 +35,7 @@ def test_a_landed_file_that_has_changed_is_landed_again_from_kafka() -> None:
     assert (world.ledger.batch(batch.id).condition, world.ledger.deliveries(batch.id)) == (Outcome.ABANDONED, 0)
     assert world.processor.delivered == []
     with pytest.raises(StaleError, match="abandoned: landed files were damaged"):
-        world.pipeline().commit(batch.id)
+        world.pipeline().settle(batch.id)
     again = deliver(world.pipeline())
     assert again is not None
     assert (again.id, again.ranges, world.published(), world.committed()) == (batch.id, batch.ranges, [(0, 3)], 3)
@@ -124,7 +124,7 @@ def test_a_staged_file_that_has_changed_is_not_published_and_is_delivered_again(
         for attempt, staged in attempts.items():
             attempts[attempt] = replace(staged, damage="part-0 has changed since it was written")
     with pytest.raises(CorruptFileError, match=r"part-0 has changed.* delivered again"):
-        world.pipeline().commit(batch.id)
+        world.pipeline().settle(batch.id)
     assert (world.ledger.batch(batch.id).state, world.committed()) == (State.FAILED, 0)
     assert world.lake.published(OUTPUT, batch.next_receipt) is None
     deliver(world.pipeline())
@@ -161,5 +161,5 @@ def test_a_batch_that_is_given_up_sends_no_letters_from_a_file_that_has_changed(
         world.pipeline(**definition).process(batch.id)
     damage(world, batch)
     with pytest.raises(CorruptFileError, match="has changed"):
-        world.pipeline(**definition).commit(batch.id)
+        world.pipeline(**definition).settle(batch.id)
     assert world.committed() == 0

@@ -74,7 +74,7 @@ def test_a_standstill_while_the_broker_is_away_is_an_empty_batch_and_is_planned_
     assert plan.batch is not None
     assert pipeline.land(plan.batch.id, 0).outcome is Outcome.EMPTY
     assert pipeline.process(plan.batch.id) is None
-    assert pipeline.commit(plan.batch.id) is None
+    assert pipeline.settle(plan.batch.id) is None
     world.topics.reachable = True
     assert deliver(pipeline) is not None
     assert world.published() == [(0, 5)]

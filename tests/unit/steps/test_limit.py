@@ -38,7 +38,7 @@ def failing(world: World, times: int, **definition: Any) -> Pipeline:
             pipeline.process(batch.id)
         if number < times - 1:
             with pytest.raises(BatchFailedError, match=f"delivery {number + 1} of 3 failed"):
-                pipeline.commit(batch.id)
+                pipeline.settle(batch.id)
     return pipeline
 
 
@@ -46,7 +46,7 @@ def stopped(world: World) -> Pipeline:
     """A subscription that its last retry's commit has stopped."""
     pipeline = failing(world, 3)
     with pytest.raises(StoppedError):
-        pipeline.commit(open_id(world))
+        pipeline.settle(open_id(world))
     return pipeline
 
 
@@ -63,7 +63,7 @@ def test_after_the_last_retry_the_subscription_stops_and_says_where() -> None:
         StoppedError,
         match=r"(?s)limit was reached: .*no memory.*subscription orders.*`tidegate clear orders`.*: orders-0 \[0, 5\)",
     ):
-        pipeline.commit(open_id(world))
+        pipeline.settle(open_id(world))
     assert (world.ledger.deliveries(open_id(world)), world.committed()) == (3, 0)
 
 
@@ -71,7 +71,7 @@ def test_later_runs_refuse_until_it_is_cleared_and_then_deliver_the_same_batch()
     world = World()
     pipeline = failing(world, 3)
     batch_id = open_id(world)
-    for step in (pipeline.commit, pipeline.commit, lambda _: pipeline.plan()):
+    for step in (pipeline.settle, pipeline.settle, lambda _: pipeline.plan()):
         with pytest.raises(StoppedError):
             step(batch_id)
     pipeline.clear("ada", "more memory")
@@ -104,7 +104,7 @@ def test_a_cleared_batch_that_was_not_delivered_yet_says_so() -> None:
     pipeline = stopped(world)
     pipeline.clear("ada", "")
     with pytest.raises(BatchFailedError, match=r"was cleared: .*the next run delivers the batch again"):
-        pipeline.commit(open_id(world))
+        pipeline.settle(open_id(world))
 
 
 def test_a_cleared_batch_has_all_its_retries_again() -> None:
@@ -153,7 +153,7 @@ def test_a_delivery_under_way_that_was_cleared_may_still_win() -> None:
 
     world.processor.run = cleared_meanwhile  # type: ignore[method-assign]
     pipeline.process(batch.id)
-    pipeline.commit(batch.id)
+    pipeline.settle(batch.id)
     assert world.published() == [(0, 5)]
 
 
@@ -165,7 +165,7 @@ def test_what_goes_on_by_itself_is_not_cleared() -> None:
     pipeline.process(batch.id)
     with pytest.raises(StaleError, match=r"is processed: nothing was cleared \(.*\); the next run goes on with it"):
         pipeline.clear("ada", "")
-    pipeline.commit(batch.id)
+    pipeline.settle(batch.id)
     with pytest.raises(StaleError, match="no batch is open"):
         pipeline.clear("ada", "")
 
@@ -183,7 +183,7 @@ def test_whoever_resets_the_group_past_a_stopped_batch_goes_on_without_it() -> N
 def test_ignore_gives_the_batch_up_and_goes_on_behind_it() -> None:
     world = World()
     pipeline = failing(world, 3, failure_strategy="ignore")
-    batch = pipeline.commit(open_id(world))
+    batch = pipeline.settle(open_id(world))
     assert batch is not None
     assert (batch.condition, world.committed(), world.published()) == (Outcome.IGNORED, 5, [])
     assert "no memory" in (batch.reason or "")
@@ -199,7 +199,7 @@ def test_giving_up_is_finished_by_the_next_run(carried_out: bool) -> None:
     batch_id = open_id(world)
     world.offsets.lose_answer(carried_out=carried_out)
     with pytest.raises(TidegateError):
-        pipeline.commit(batch_id)
+        pipeline.settle(batch_id)
     assert world.ledger.batch(batch_id).resolution is Resolution.SKIP
     deliver(pipeline)
     assert (world.ledger.batch(batch_id).condition, world.committed(), world.published()) == (Outcome.IGNORED, 5, [])
@@ -219,9 +219,9 @@ def test_a_late_driver_of_a_batch_that_was_given_up_publishes_nothing() -> None:
     world.processor.failures.append("no rate for XYZ")
     with pytest.raises(RecordsFailedError):
         pipeline.process(batch.id)
-    pipeline.commit(batch.id)
+    pipeline.settle(batch.id)
     world.processor.finish_late()
-    assert pipeline.commit(batch.id) is not None
+    assert pipeline.settle(batch.id) is not None
     assert (world.published(), world.committed()) == ([], 5)
 
 
@@ -236,12 +236,12 @@ def test_deliveries_that_died_without_a_word_count_once_they_can_be_under_way_no
     with pytest.raises(BatchFailedError, match="is under way, with a sign of life 0 s ago"):
         pipeline.process(batch.id)
     with pytest.raises(BatchFailedError, match="processing"):
-        pipeline.commit(batch.id)
+        pipeline.settle(batch.id)
     world.clock.wait(31)
     with pytest.raises(BatchFailedError, match=r"2 deliveries were started.*failure-strategy: fail"):
         pipeline.process(batch.id)
     see = r"ended without a word .*; see why it died, then `tidegate clear orders` has the batch delivered again\n"
-    for step in (pipeline.commit, lambda _: pipeline.plan(), lambda _: pipeline.preview()):
+    for step in (pipeline.settle, lambda _: pipeline.plan(), lambda _: pipeline.preview()):
         with pytest.raises(StoppedError, match=f"(?s){see}"):
             step(batch.id)
     assert world.ledger.deliveries(batch.id) == 2
@@ -264,7 +264,7 @@ def test_a_commit_behind_a_killed_step_promises_the_next_run_only_below_the_limi
     for _ in range(deliveries):
         world.ledger.start_delivery(batch.id)
     with pytest.raises(BatchFailedError, match=f"as an earlier step .*; see the log of that step; {then}$"):
-        pipeline.commit(batch.id)
+        pipeline.settle(batch.id)
 
 
 def test_rejected_records_fail_the_delivery_and_are_named() -> None:
@@ -289,7 +289,7 @@ def test_a_rejected_record_that_stops_says_once_what_to_do_and_names_the_other_s
     with pytest.raises(BatchFailedError):
         pipeline.process(batch.id)
     with pytest.raises(StoppedError) as caught:
-        pipeline.commit(batch.id)
+        pipeline.settle(batch.id)
     said = str(caught.value)
     assert "with failure-strategy: ignore or dead-letter-queue its next delivery goes on without such records" in said
     assert (said.count("mend"), said.count("correct")) == (1, 0)
@@ -336,7 +336,7 @@ def test_a_clock_that_is_wrong_fails_no_delivery() -> None:
     assert batch is not None
     pipeline.process(batch.id)
     late = replace(pipeline, clock=MemoryClock(world.clock.now() + timedelta(hours=1)))
-    assert late.commit(batch.id).outcome is Outcome.COMMITTED
+    assert late.settle(batch.id).outcome is Outcome.COMMITTED
 
 
 def interrupted(world: World, pipeline: Pipeline, times: int) -> None:
@@ -367,11 +367,11 @@ def test_interrupted_deliveries_dont_count() -> None:
     with pytest.raises(
         BatchFailedError, match=r"interrupted, which doesn't count: .* the next run delivers the batch again"
     ):
-        pipeline.commit(batch_id)
+        pipeline.settle(batch_id)
     interrupted(world, pipeline, 3)
     said = r"its last 4 deliveries were interrupted, which don't count as retries: .*; it is stopped after 5 in a row"
     with pytest.raises(BatchFailedError, match=said):
-        pipeline.commit(batch_id)
+        pipeline.settle(batch_id)
     assert deliver(pipeline) is not None
     assert world.published() == [(0, 5)]
 
@@ -385,7 +385,7 @@ def test_five_interrupted_in_a_row_stop_the_subscription_until_it_is_cleared() -
     with pytest.raises(BatchFailedError, match="5 deliveries were started"):
         pipeline.process(batch_id)
     with pytest.raises(StoppedError, match="its last 5 deliveries were interrupted, one after the other"):
-        pipeline.commit(batch_id)
+        pipeline.settle(batch_id)
     pipeline.clear("ada", "nobody interrupts it any more")
     assert deliver(pipeline) is not None
     assert world.published() == [(0, 5)]
@@ -410,7 +410,7 @@ def test_what_cannot_be_reached_costs_no_delivery() -> None:
             pipeline.process(batch.id)
         assert world.ledger.tries(batch.id).causes[-1] is Cause.UNREACHABLE
         with pytest.raises(BatchFailedError, match="something that it needs couldn't be reached, which doesn't count"):
-            pipeline.commit(batch.id)
+            pipeline.settle(batch.id)
         setattr(held, ask, answers)
     assert world.ledger.tries(batch.id).counted == 0
     assert deliver(pipeline) is not None

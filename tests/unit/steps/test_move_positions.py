@@ -93,7 +93,7 @@ def test_kafka_goes_on_behind_what_was_given_up_under_checkpoint() -> None:
     assert batch is not None
     with pytest.raises(BatchFailedError):
         giving_up.process(batch.id)
-    giving_up.commit(batch.id)
+    giving_up.settle(batch.id)
     world.produce(2)
     assert world.committed() == 5
     world.pipeline().move_positions("ada")

@@ -236,7 +236,7 @@ def test_a_ledger_lost_after_the_publish_takes_the_published_ranges() -> None:
     pipeline.process(batch.id)
     world.offsets.refuse(P0, "broken")
     with pytest.raises(Exception, match="broken"):
-        pipeline.commit(batch.id)
+        pipeline.settle(batch.id)
     world.offsets._refusals.clear()
     lost = World()
     lost.__dict__.update({**world.__dict__, "ledger": lost.ledger})
@@ -430,7 +430,7 @@ def test_a_published_batch_is_committed_as_the_lake_has_it_whatever_another_ledg
     assert planned_anew is not None
     world.pipeline().process(planned_anew.id)
     world.lake.published_attempts.update(hidden)
-    batch = world.pipeline().commit(planned_anew.id)
+    batch = world.pipeline().settle(planned_anew.id)
     assert batch is not None
     assert (batch.id, batch.ranges, world.committed()) == (published.id, published.ranges, 5)
     deliver(world.pipeline())
@@ -458,7 +458,7 @@ def test_a_commit_that_came_to_some_partitions_only_is_finished(lose_ledger: boo
     world.pipeline().process(batch.id)
     world.offsets.refuse(P1, "broken")
     with pytest.raises(CommitFailedError):
-        world.pipeline().commit(batch.id)
+        world.pipeline().settle(batch.id)
     assert (world.committed(0), world.committed(1)) == (5, 0)
     world.offsets._refusals.clear()
     if lose_ledger:
@@ -527,7 +527,7 @@ def test_a_committer_that_slept_through_a_lost_ledger_and_a_move_publishes_nothi
         planned(world.pipeline())
 
     with pytest.raises(StaleError):
-        watched(pipeline, JustBefore(Effect.of(Lake.publish), meanwhile)).commit(batch.id)
+        watched(pipeline, JustBefore(Effect.of(Lake.publish), meanwhile)).settle(batch.id)
     deliver(world.pipeline())
     (held,) = world.lake.published_attempts.values()
     assert [(str(r.at), r.start, r.end) for r in held.manifest.batch.ranges] == [("orders-0", 0, 0), ("orders-1", 0, 3)]
@@ -714,7 +714,7 @@ def unfinished(world: World, **definition: Any) -> Batch:
     pipeline.process(batch.id)
     world.offsets.lose_answer(carried_out=False)
     with pytest.raises(CommitUnknownError):
-        pipeline.commit(batch.id)
+        pipeline.settle(batch.id)
     return world.ledger.batch(batch.id)
 
 

@@ -41,7 +41,7 @@ ACTS: Mapping[str, Act] = {
     "plan and land": lambda _, pipeline: planned(pipeline),
     "process": lambda _, pipeline: (batch := planned(pipeline)) and pipeline.process(batch.id),
     "publish": lambda _, pipeline: (
-        (batch := planned(pipeline)) and (pipeline.process(batch.id) and pipeline.publish(batch.id))
+        (batch := planned(pipeline)) and (pipeline.process(batch.id) and pipeline.settle(batch.id))
     ),
     "commit by hand": lambda _, pipeline: pipeline.commit_open(),
     "move back": moved(0, 0),

@@ -151,7 +151,7 @@ def test_what_waits_for_its_commit_stays_until_that_is_done_and_old(strategy: st
     batch = planned(pipeline)
     assert batch is not None
     pipeline.process(batch.id)
-    pipeline.publish(batch.id)
+    pipeline.settle(batch.id)
     a_day_later(world)
     assert pruned(world) == Pruned()
     pipeline.commit_open()
@@ -175,7 +175,7 @@ def test_a_batch_whose_offsets_were_committed_on_receipt_stays_until_it_is_publi
     pruned(world)
     assert batch.id in history(world)
     pipeline.process(batch.id)
-    published = pipeline.publish(batch.id)
+    published = pipeline.settle(batch.id)
     assert published is not None
     assert published.outcome is Outcome.COMMITTED
 
@@ -191,7 +191,7 @@ def test_a_batch_that_failed_for_good_stays_with_its_landing(strategy: str) -> N
     world.processor.failures.append("a record is wrong")
     with pytest.raises(BatchFailedError):
         pipeline.process(batch.id)
-    failed = pipeline.commit(batch.id)
+    failed = pipeline.settle(batch.id)
     assert failed is not None
     for _ in range(2):
         delivered(world)

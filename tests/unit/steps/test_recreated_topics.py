@@ -463,7 +463,7 @@ def test_what_a_plan_took_from_the_lake_moves_no_position_in_a_newer_topic() -> 
     assert taken is not None
     assert taken.state is State.PUBLISHED
     recreate(world)
-    pipeline.commit(taken.id)
+    pipeline.settle(taken.id)
     assert (world.committed(0), world.committed(1)) == (None, None)
     newer = deliver(pipeline)
     assert newer is not None
@@ -628,6 +628,6 @@ def test_a_batch_that_another_run_has_closed_moves_nothing_in_the_newer_topic() 
     assert batch is not None
     pipeline.process(batch.id)
     recreate(world)
-    assert pipeline.commit(batch.id) is not None
+    assert pipeline.settle(batch.id) is not None
     with pytest.raises(StaleError, match="another run has closed the batch meanwhile"):
         created_again(batch, {}, pipeline.source, world.ledger)

@@ -288,7 +288,7 @@ def test_one_of_which_nothing_is_published_is_refused_and_says_where_its_records
     assert batch is not None
     with pytest.raises(BatchFailedError):
         pipeline.process(batch.id)
-    discarded = pipeline.commit(batch.id)
+    discarded = pipeline.settle(batch.id)
     assert discarded is not None
     world.batch = discarded
     with pytest.raises(StaleError, match=said):

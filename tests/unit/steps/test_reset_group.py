@@ -309,7 +309,7 @@ def half_way(world: World, state: State, **definition: Any) -> tuple[Pipeline, B
     if state in (State.PROCESSED, State.PUBLISHED):
         pipeline.process(batch.id)
     if state is State.PUBLISHED:
-        pipeline.publish(batch.id)
+        pipeline.settle(batch.id)
     return pipeline, pipeline.ledger.batch(batch.id)
 
 
@@ -359,7 +359,7 @@ def test_what_a_batch_that_was_given_up_had_made_is_published_by_nobody() -> Non
     pipeline, batch = half_way(world, State.PROCESSED)
     reset(pipeline, Latest(), abandon=True)
     with pytest.raises(StaleError):
-        pipeline.commit(batch.id)
+        pipeline.settle(batch.id)
     assert (world.published(), world.committed()) == ([], 5)
 
 
@@ -388,7 +388,7 @@ def test_a_batch_whose_output_was_taken_away_is_read_again_as_its_message_says(m
     again = planned(pipeline)
     assert again is not None
     pipeline.process(again.id)
-    pipeline.publish(again.id)
+    pipeline.settle(again.id)
     assert (world.published(), world.ledger.batch(batch.id).outcome) == ([(0, 5)], Outcome.ABANDONED)
 
 
@@ -465,7 +465,7 @@ def test_a_committer_that_slept_since_the_ledger_was_lost_publishes_nothing_any_
         reset(world.pipeline(), ToOffsets({P0: 2}))
 
     with pytest.raises(StaleError):
-        watched(pipeline, Just(Effect.of(Lake.publish), meanwhile)).commit(batch.id)
+        watched(pipeline, Just(Effect.of(Lake.publish), meanwhile)).settle(batch.id)
     deliver(world.pipeline())
     assert world.published() == [(2, 5)]
 
@@ -474,7 +474,7 @@ def test_a_batch_that_the_lake_has_and_a_lost_ledger_had_is_finished_first() -> 
     world = World()
     pipeline, batch = half_way(world, State.PROCESSED)
     with pytest.raises(Crash):
-        watched(pipeline, Just(Effect.of(Fence.commit))).commit(batch.id)
+        watched(pipeline, Just(Effect.of(Fence.commit))).settle(batch.id)
     world.lose_ledger()
     found = world.pipeline()
     with pytest.raises(
@@ -637,6 +637,6 @@ def test_a_run_of_a_batch_that_was_planned_before_is_refused_afterwards() -> Non
     batch = planned(pipeline)
     assert batch is not None
     reset(pipeline, Latest(), abandon=True)
-    for step in (pipeline.process, pipeline.commit):
+    for step in (pipeline.process, pipeline.settle):
         with pytest.raises(StaleError, match=re.escape(batch.id)):
             step(batch.id)

@@ -31,7 +31,7 @@ def test_the_batch_is_delivered_again_and_nothing_is_committed_meanwhile() -> No
 
     world.lake.publish = compacted  # type: ignore[method-assign]
     with pytest.raises(RewrittenFilesError):
-        pipeline.commit(batch.id)
+        pipeline.settle(batch.id)
     assert world.ledger.batch(batch.id).state is State.FAILED
     assert "aren't in the table any more" in (world.ledger.batch(batch.id).reason or "")
     assert (world.published(), world.committed()) == ([], 0)
@@ -53,10 +53,10 @@ def test_a_batch_whose_rows_dont_fit_the_table_is_delivered_again_by_what_was_me
 
     world.lake.publish = refused  # type: ignore[method-assign]
     with pytest.raises(MisfitError, match=r"(?s)don't fit.*group reset orders --by 0 --abandon"):
-        pipeline.commit(batch.id)
+        pipeline.settle(batch.id)
     assert world.ledger.batch(batch.id).state is State.FAILED
     with pytest.raises(StoppedError, match=r"don't fit the table.*its records aren't to blame"):
-        pipeline.commit(batch.id)
+        pipeline.settle(batch.id)
     assert (world.published(), world.committed()) == ([], 0)
     world.lake.publish = publish  # type: ignore[method-assign]
     pipeline.clear("ada", "the transform is mended")
@@ -78,7 +78,7 @@ def test_a_batch_that_its_table_refuses_waits_and_says_how_it_goes_elsewhere() -
     with pytest.raises(
         WrongDefinitionError, match=r"(?s)once that is mended the next run.*reset orders --by 0 --abandon"
     ):
-        pipeline.commit(batch.id)
+        pipeline.settle(batch.id)
     world.lake.publish = publish  # type: ignore[method-assign]
     delivered = len(world.processor.delivered)
     assert deliver(world.pipeline()) is not None
@@ -95,7 +95,7 @@ def test_a_batch_of_changes_whose_result_is_gone_is_delivered_again() -> None:
     results = world.lake.results
     world.lake.results = lambda _staging: ()  # type: ignore[method-assign]
     with pytest.raises(CorruptFileError, match="the result of its job is gone"):
-        feed.commit(batch.id)
+        feed.settle(batch.id)
     assert (world.ledger.batch(batch.id).state, world.published(), world.committed()) == (State.FAILED, [], 0)
     world.lake.results = results  # type: ignore[method-assign]
     assert deliver(pipeline) is not None

@@ -61,7 +61,7 @@ def test_a_state_waits_to_be_stored(
     world.clock.wait(waited)
     assert status_of(on(pipeline, ahead), 5).facts.overdue is is_late
     with caplog.at_level(logging.ERROR):
-        on(pipeline, ahead).commit(batch.id)
+        on(pipeline, ahead).settle(batch.id)
     assert ("checkpoint.unsynced-state-max-age.ms" in caplog.text) is is_late
 
 

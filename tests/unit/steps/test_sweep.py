@@ -101,7 +101,7 @@ def test_nothing_of_a_batch_that_is_opened_meanwhile_goes() -> None:
     sweep("orders", OUTPUT, 20, landing=seen.landing, lake=seen.lake, ledger=seen.ledger)
     batch = world.ledger.look("orders").open
     assert batch is not None
-    assert world.pipeline().commit(batch.id) is not None
+    assert world.pipeline().settle(batch.id) is not None
     assert world.published() == [(0, 2), (2, 4)]
 
 
@@ -212,7 +212,7 @@ def test_whatever_a_sweep_meets_the_commit_stands(
     world.pipeline().process(planned_next.id)
     caplog.clear()
     with caplog.at_level(logging.WARNING):
-        batch = watched(world.pipeline(), Raising(method, error)).commit(planned_next.id)
+        batch = watched(world.pipeline(), Raising(method, error)).settle(planned_next.id)
     assert batch is not None
     assert (batch.condition, world.committed()) == ("committed", 4)
     assert [record.levelname for record in caplog.records] == ["WARNING"]

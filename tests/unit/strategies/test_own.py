@@ -67,7 +67,7 @@ def test_one_that_is_installed_is_called_with_the_subscription_and_asked() -> No
     pipeline = world.pipeline(failure_strategy="my.skips", max_retries=0)
     with pytest.raises(RecordsFailedError):
         deliver(pipeline)
-    done = pipeline.commit(world.ledger.history("orders", 1)[0].batch.id)
+    done = pipeline.settle(world.ledger.history("orders", 1)[0].batch.id)
     assert done is not None
     assert done.outcome is Outcome.IGNORED
 
@@ -121,7 +121,7 @@ def test_a_state_that_no_strategy_can_choose_is_refused() -> None:
         WrongDefinitionError,
         match=r"decides retry-later for a batch.*: nothing was changed.*have its at_limit choose one",
     ):
-        pipeline.commit(batch.id)
+        pipeline.settle(batch.id)
     assert world.ledger.batch(batch.id).state is State.FAILED
 
 
