@@ -124,6 +124,7 @@ STRATEGIES: dict[str, tuple[Setting, Bounds]] = {
     "cleared": (CLEARED, Bounds(preemptions=1, crashes=0, failures=1)),
     "skipped": (SKIPPED, Bounds(preemptions=1, crashes=0, failures=1)),
     "dead-lettered by a person": (BURIED, Bounds(preemptions=0, failures=1)),
+    "on-receipt, committed by a person": (replace(ON_RECEIPT_DEAD_LETTERS, person=commits), Bounds(failures=1)),
 }
 """One or more for each strategy, a second or two each."""
 

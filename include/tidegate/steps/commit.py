@@ -55,15 +55,11 @@ def settle(ctx: Context, batch_id: str) -> Batch | None:
 def commit(ctx: Context, batch_id: str) -> Batch | None:
     """Publish and commit the batch, or find that this was done; None if the batch was empty.
 
-    Under on-receipt commit a batch that has landed. A batch that failed as often as it may is settled by the failure
-    strategy. Raises BatchFailedError if it isn't processed, DeliveryTimeoutError if its delivery took too long to be
-    published, StaleError if somebody else moved the group, StoppedError if the subscription stands still. Nothing is
-    committed then.
+    A batch that failed as often as it may is settled by the failure strategy. Raises BatchFailedError if it isn't
+    processed, DeliveryTimeoutError if its delivery took too long to be published, StaleError if somebody else moved the
+    group, StoppedError if the subscription stands still. Nothing is committed then.
     """
-    batch = _own(ctx, batch_id)
-    if batch.commit_policy.commit_at is CommitPoint.LANDED:
-        return _receive(ctx, batch)
-    return _settle(ctx, batch, commit_now=True)
+    return _settle(ctx, _own(ctx, batch_id), commit_now=True)
 
 
 def receive(ctx: Context, batch_id: str) -> Batch | None:
@@ -73,8 +69,12 @@ def receive(ctx: Context, batch_id: str) -> Batch | None:
 
 
 def commit_open(ctx: Context, batch_id: str | None = None) -> Batch:
-    """Commit the batch that waits for nothing else. Raises as `committable` does, and as `commit`."""
+    """Commit the batch that waits for nothing else. Raises as `committable` does, and as `commit`.
+
+    What was committed on receipt is noted first: such a batch may still have records to produce.
+    """
     batch = committable(ctx, batch_id)
+    receive(ctx, batch.id)
     return commit(ctx, batch.id) or batch
 
 

@@ -3,14 +3,16 @@
 from typing import Any
 
 import pytest
-from world import World, planned
+from world import Before, Crash, World, planned
 
-from tidegate.model.batch import Batch, Outcome, State
+from tidegate.model.batch import Batch, Outcome, Resolution, State
 from tidegate.model.errors import BatchFailedError, DeliveryTimeoutError, StaleError, StoppedError, WrongDefinitionError
 from tidegate.model.offsets import TopicPartition
 from tidegate.model.subscription import Cursor, TopicPartitions
+from tidegate.ports import Ledger
 from tidegate.runtime.pipeline import Pipeline
 from tidegate.runtime.run import Run, run_batch
+from tidegate.testing.effects import watched
 
 P0 = TopicPartition("orders", 0)
 
@@ -122,6 +124,38 @@ def test_on_receipt_stops_at_the_limit_with_its_offsets_committed() -> None:
     pipeline.clear("ada", "")
     assert done(pipeline).outcome is Outcome.COMMITTED
     assert (world.published(), world.committed()) == ([(0, 5)], 5)
+
+
+def test_on_receipt_a_person_closes_a_batch_whose_run_ended_once_it_was_published() -> None:
+    world, pipeline = world_with(5, commit_strategy="on-receipt")
+    with pytest.raises(Crash):
+        run(watched(pipeline, Before(Ledger.close)))
+    batch = world.ledger.look("orders").open
+    assert batch is not None
+    assert (batch.state, batch.offsets_committed) == (State.PUBLISHED, True)
+    assert pipeline.commit_open().outcome is Outcome.COMMITTED
+    assert world.ledger.look("orders").open is None
+
+
+def test_on_receipt_a_person_closes_a_batch_that_was_given_up_before_its_commit() -> None:
+    world, pipeline = world_with(5, commit_strategy="on-receipt")
+    batch = planned(pipeline)
+    assert batch is not None
+    pipeline.clear("ada", "", Resolution.SKIP)
+    assert pipeline.commit_open().outcome is Outcome.IGNORED
+    assert (world.committed(), world.published(), world.ledger.look("orders").open) == (5, [], None)
+
+
+def test_on_receipt_a_person_closes_a_batch_only_with_its_dead_letters() -> None:
+    world, pipeline = world_with(5, commit_strategy="on-receipt", failure_strategy="dead-letter-queue")
+    world.topics.create("dead-letter-topic-orders")
+    batch = planned(pipeline)
+    assert batch is not None
+    with pytest.raises(Crash):
+        watched(pipeline, Before(Ledger.received)).receive(batch.id)
+    pipeline.clear("ada", "", Resolution.DEAD_LETTER)
+    assert pipeline.commit_open().outcome is Outcome.DEAD_LETTERED
+    assert len(world.kafka.produced) == 5
 
 
 def test_on_receipt_gives_up_without_another_commit() -> None:
