@@ -219,6 +219,7 @@ def _carry_out(task: Task, pipeline: Pipeline) -> Said:
         case "land":
             return Said(pipeline.land(task.batch_id, task.member).id)
         case "process":
+            pipeline.receive(task.batch_id)
             pipeline.process(task.batch_id)
             return Said(task.batch_id)
         case "receive" | "settle":
