@@ -117,11 +117,12 @@ class ResetOperator(OperationOperator):
 
     def _operate(self, pipeline: "Pipeline", params: Mapping[str, Any], by: str) -> dict[str, Any]:
         from tidegate.runtime.actions.resetting import preview_reset, reset_request  # noqa: PLC0415 (see above)
+        from tidegate.steps.reset_group import reset_group  # noqa: PLC0415 (see above)
 
         request = reset_request(pipeline, params, by)
         if previewed := params["previewed"]:
             preview_reset(pipeline, request).check(previewed)
-        done = pipeline.reset_group(request)
+        done = reset_group(pipeline, request)
         return {
             "dry_run": request.dry_run,
             "changes": {str(each.at): {"from": each.before, "to": each.after} for each in done.changes},

@@ -57,7 +57,8 @@ class _SettlingOperator(BatchOperator):
         }
 
     def _settled(self, context: "Context") -> "Batch":
-        from tidegate.runtime.run_note import run_note  # noqa: PLC0415 (nothing of this at parse time)
+        from tidegate.runtime.lag import lag_behind  # noqa: PLC0415 (nothing of this at parse time)
+        from tidegate.runtime.run_note import run_note  # noqa: PLC0415 (see above)
 
         batch_id = self._batch_id(context)
         with self._pipeline_for(context, batch_id) as pipeline:
@@ -66,7 +67,7 @@ class _SettlingOperator(BatchOperator):
             except StoppedError:
                 self._tell_refused_answer(context, pipeline)
                 raise
-            lag = None if batch is None else pipeline.lag_behind(batch)
+            lag = None if batch is None else lag_behind(batch, pipeline.source)
         if batch is None:
             raise AirflowSkipException(f"batch {batch_id} was empty: nothing to commit")
         self._note(context, run_note(batch, lag))

@@ -33,6 +33,8 @@ from tidegate.model.offsets import Range, TopicPartition
 from tidegate.model.receipt import Receipt
 from tidegate.model.subscription import Subscription
 from tidegate.steps.await_records import Awaited
+from tidegate.testing.source import MemorySource
+from tidegate.testing.topics import MemoryTopics
 
 pytestmark = [pytest.mark.airflow, pytest.mark.usefixtures("airflow_database")]
 
@@ -93,7 +95,7 @@ class ScriptedPipeline:
         self.land, self.process, self.settle = (script[step] for step in ("land", "process", "commit"))
         self.receive = lambda batch_id: batch_id
         self.published = lambda limit: script.published[:limit]
-        self.lag_behind = lambda _: None
+        self.source = MemorySource(MemoryTopics())
         self.subscription = script.subscriptions[-1]
         self._script = script
 

@@ -12,6 +12,7 @@ from tidegate.model.errors import BatchFailedError, StaleError, WrongDefinitionE
 from tidegate.model.subscription import DeadLetterQueue
 from tidegate.runtime.pipeline import Pipeline
 from tidegate.runtime.status import status_of
+from tidegate.steps.move_positions import move_positions
 from tidegate.testing.copying import CopyingProcessor
 from tidegate_local.broker import Broker
 
@@ -81,7 +82,7 @@ def test_a_group_that_kafka_knows_begins_its_checkpoints_there_once_its_position
     first = open_subscription(name, commit_strategy="checkpoint")
     with pytest.raises(WrongDefinitionError, match=r"Kafka has positions of the group.*tidegate offsets move"):
         first.plan()
-    first.move_positions("ada")
+    move_positions(first, "ada")
     deliver(first)
     move(admin, name, {0: 0})
     produce(name, 1)
@@ -102,7 +103,7 @@ def test_a_subscription_goes_on_in_the_other_store_once_its_positions_are_moved(
         changed = open_subscription(name, commit_strategy=strategy)
         with pytest.raises(WrongDefinitionError, match="tidegate offsets move"):
             changed.plan()
-        changed.move_positions("ada")
+        move_positions(changed, "ada")
         deliver(changed)
     last = open_subscription(name, commit_strategy="checkpoint", poll_timeout_ms=1500)
     assert deliver(last) is None

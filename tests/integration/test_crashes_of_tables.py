@@ -20,7 +20,7 @@ from chaos.outputs import THEIRS
 from chaos.table_rows import TableRowsProcessor
 from tidegate.model.errors import BatchFailedError, CorruptFileError, LostDataError
 from tidegate.ports import Lake
-from tidegate.steps.reset_group import By, ResetRequest
+from tidegate.steps.reset_group import By, ResetRequest, reset_group
 
 NOT_COMMITTED = within("commit", Inside.LOG_NOT_COMMITTED, during=Lake.publish)
 COMMITTED = within("commit", Inside.LOG_COMMITTED, during=Lake.publish)
@@ -145,7 +145,7 @@ def test_whoever_slept_while_its_batch_was_given_up_publishes_nothing(
         one_batch(scene)
     sleeper = scene.stop(point)
     with scene.pipeline() as pipeline:
-        assert pipeline.reset_group(ResetRequest(By(0), "somebody", abandon=True)).abandoned is not None
+        assert reset_group(pipeline, ResetRequest(By(0), "somebody", abandon=True)).abandoned is not None
     scene.go_on()
     hands_on(scene).maintain()
     ended = sleeper.wake()
@@ -212,7 +212,7 @@ def test_a_reset_goes_on_with_a_table_that_lost_a_batch(scene: TableScene, undo:
     with pytest.raises(LostDataError, match=r"`tidegate group reset"):
         scene.go_on(BatchFailedError)
     with scene.pipeline() as pipeline:
-        pipeline.reset_group(ResetRequest(By(0), "somebody", abandon=True))
+        reset_group(pipeline, ResetRequest(By(0), "somebody", abandon=True))
     scene.go_on()
     kept = before_it if undo == "take_back" else []
     assert scene.delivered() == sorted({*kept, *(each for each in scene.every() if each not in before_it)})

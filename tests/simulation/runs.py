@@ -9,7 +9,8 @@ from tidegate.model.commit_policy import CommitPoint
 from tidegate.model.errors import LostDataError, StaleError, StoppedError, TidegateError, WrongDefinitionError
 from tidegate.model.offsets import TopicPartition
 from tidegate.runtime.pipeline import Pipeline
-from tidegate.steps.reset_group import ResetRequest, ToOffsets
+from tidegate.steps.ownership import accept_cluster
+from tidegate.steps.reset_group import ResetRequest, ToOffsets, reset_group
 
 _FINAL = (WrongDefinitionError, LostDataError, StaleError, StoppedError)
 
@@ -48,7 +49,7 @@ def commits(pipeline: Pipeline, told: Told, retries: int = 0) -> None:
 
 def accepts(pipeline: Pipeline, told: Told, retries: int = 0) -> None:
     """A person accepts the cluster that the connection leads to."""
-    _attempt("accept the cluster", lambda: pipeline.accept_cluster("somebody"), told, retries)
+    _attempt("accept the cluster", lambda: accept_cluster(pipeline, "somebody"), told, retries)
 
 
 def resets(to: Mapping[TopicPartition, int], *, abandon: bool) -> Work:
@@ -58,7 +59,7 @@ def resets(to: Mapping[TopicPartition, int], *, abandon: bool) -> Work:
 
 
 def _reset(request: ResetRequest, pipeline: Pipeline, told: Told, retries: int = 0) -> None:
-    _attempt("reset the group", lambda: pipeline.reset_group(request), told, retries)
+    _attempt("reset the group", lambda: reset_group(pipeline, request), told, retries)
 
 
 def clears(answer: Resolution) -> Work:

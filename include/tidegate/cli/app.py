@@ -405,10 +405,11 @@ def accept_cluster(
     records are read again only if the new cluster has them.
     """
     from tidegate.runtime.definitions import AllDefinitions  # noqa: PLC0415 - see above
+    from tidegate.steps import ownership  # noqa: PLC0415 - see above
 
     settings = settings_here()
     with pipeline_after_runs(AllDefinitions(settings).load(name), settings) as pipeline:
-        abandoned = pipeline.accept_cluster(person_here())
+        abandoned = ownership.accept_cluster(pipeline, person_here())
         cluster = pipeline.source.cluster_id()
     if as_json:
         print_json({"subscription": name, "cluster": cluster, "abandoned": abandoned.id if abandoned else None})
@@ -435,12 +436,13 @@ def move(
     commit-strategy that it was planned with. A transform's state isn't moved.
     """
     from tidegate.runtime.definitions import AllDefinitions  # noqa: PLC0415 - see above
+    from tidegate.steps.move_positions import move_positions  # noqa: PLC0415 - see above
 
     settings = settings_here()
     subscription = AllDefinitions(settings).load(name)
     warn_of_no_run(settings)
     with pipeline_here(subscription, settings) as pipeline:
-        moved = pipeline.move_positions(person_here())
+        moved = move_positions(pipeline, person_here())
     if as_json:
         positions = [{"topic": at.topic, "partition": at.partition, "offset": o} for at, o in moved.positions.items()]
         print_json({"subscription": name, "store": moved.store.name.lower(), "positions": positions})

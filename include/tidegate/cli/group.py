@@ -84,7 +84,7 @@ def reset(
     aren't read; those that are read again are published again, beside their earlier rows.
     """
     from tidegate.runtime import reset_words  # noqa: PLC0415 - see above
-    from tidegate.steps.reset_group import ResetRequest, ToOffsets  # noqa: PLC0415 - see above
+    from tidegate.steps.reset_group import ResetRequest, ToOffsets, reset_group  # noqa: PLC0415 - see above
     from tidegate.steps.selection import partitions_of  # noqa: PLC0415 - see above
 
     if (to is None) == (by is None):
@@ -95,7 +95,7 @@ def reset(
     with _opened(name, changes=not dry_run) as pipeline:
         existing = partitions_of(pipeline.subscription, pipeline.source) if partitions else ()
         chosen = reset_words.partitions(partitions, existing) if partitions else None
-        done = pipeline.reset_group(ResetRequest(target, person_here(), note, chosen, abandon, dry_run))
+        done = reset_group(pipeline, ResetRequest(target, person_here(), note, chosen, abandon, dry_run))
     changes = [
         {"topic": each.at.topic, "partition": each.at.partition, "from": each.before, "to": each.after}
         for each in done.changes

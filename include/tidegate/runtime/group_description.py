@@ -14,6 +14,7 @@ from tidegate.model.receipt import Receipt
 from tidegate.ports import Committed
 from tidegate.runtime.pipeline import Pipeline
 from tidegate.steps.selection import visible_partitions
+from tidegate.steps.starts import starts_without_position
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +110,7 @@ def describe_group(pipeline: Pipeline) -> GroupDescription:
     batch = snapshot.open
     partitions = visible_partitions(subscription, source)
     committed = pipeline.offsets.committed(partitions)
-    starts = pipeline.starts_without_position(snapshot, partitions, committed)
+    starts = starts_without_position(pipeline, snapshot, partitions, committed)
     marks = source.watermarks(partitions)  # last, so that no position is beyond the end
     until = _deadline(pipeline, batch) if batch else None
     reserved = {

@@ -1,6 +1,6 @@
 """The four steps of one subscription, joined to the real Kafka, landing, lake, ledger and Spark."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -20,20 +20,15 @@ from tidegate.ledger.sql import SqlLedger
 from tidegate.model.batch import Batch, Resolution
 from tidegate.model.commit_policy import PositionStore
 from tidegate.model.errors import EarlierStepError, OvertakenError, StaleError, TidegateError, TransitionError
-from tidegate.model.offsets import TopicPartition
 from tidegate.model.subscription import CommitFence, Scalar, Subscription
 from tidegate.parquet.known_stores import use_connections
 from tidegate.ports import (
     Clock,
-    Committed,
     Connections,
     Decision,
     Definitions,
-    Generation,
-    Generations,
     JobLogs,
     Lander,
-    LedgerSnapshot,
     OffsetStore,
     Outbox,
     Processor,
@@ -41,7 +36,6 @@ from tidegate.ports import (
 )
 from tidegate.runtime.clock import SystemClock
 from tidegate.runtime.definitions import AllDefinitions, NoOtherDefinitions
-from tidegate.runtime.lag import lag_behind
 from tidegate.runtime.lakes import lakes
 from tidegate.runtime.processor import processor_of
 from tidegate.schemas.lookup import Unregistered
@@ -55,18 +49,14 @@ from tidegate.steps.act import Plan
 from tidegate.steps.ask import Question, question
 from tidegate.steps.await_records import Awaited
 from tidegate.steps.clear import clear
-from tidegate.steps.commit import CommitPreview, commit_open, preview_commit, receive, settle
+from tidegate.steps.commit import commit_open, receive, settle
 from tidegate.steps.context import ProcessContext
 from tidegate.steps.land import land
-from tidegate.steps.move_positions import MovedPositions, move_positions
-from tidegate.steps.ownership import accept_cluster, claim_group
+from tidegate.steps.ownership import claim_group
 from tidegate.steps.plan import plan, plan_or_await
 from tidegate.steps.preview import Preview, preview
 from tidegate.steps.process import process
 from tidegate.steps.read_and_land import ReadingLander
-from tidegate.steps.reprocess import ReprocessPreview, ReprocessRequest, preview_reprocess, reprocess
-from tidegate.steps.reset_group import ResetRequest, ResetResult, reset_group
-from tidegate.steps.starts import starts_without_position
 
 RunJob = Callable[[str, Mapping[str, str]], Processor]
 """The processor for a job, by the path of its file, with these variables in its environment, which may be secrets."""
@@ -78,6 +68,9 @@ _FENCES: Mapping[CommitFence, TakeFence] = {"transactional": TransactionalFence,
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pipeline(ProcessContext):
     """The steps of one subscription against its ports; each is idempotent and takes only the batch's id.
+
+    They are what a run does, and what decides about its batch. The steps of other operations, such as to reset the
+    group or to reprocess a batch, take the pipeline as their context.
 
     Without a lander this process lands, from the source.
     """
@@ -139,10 +132,6 @@ class Pipeline(ProcessContext):
         entries = self.ledger.history(self.subscription.name, limit)
         return tuple(entry.batch for entry in entries if entry.batch.is_published)
 
-    def preview_commit(self, batch_id: str | None = None) -> CommitPreview:
-        """What `commit_open` would commit, of which nothing is done; see `steps.commit`."""
-        return preview_commit(self, batch_id)
-
     def question(self) -> Question | None:
         """What a person is to decide, if there is anything; see `steps.ask`."""
         return question(self)
@@ -159,41 +148,6 @@ class Pipeline(ProcessContext):
             claim_group(self, snapshot)
         decision = Decision(by, self.ledger.now(), note, answer)
         return clear(self, decision, batch_id)
-
-    def lag_behind(self, batch: Batch) -> int | None:
-        """See `tidegate.runtime.lag.lag_behind`."""
-        return lag_behind(batch, self.source)
-
-    def accept_cluster(self, by: str) -> Batch | None:
-        """Let the group go on in another cluster; see `steps.ownership`."""
-        return accept_cluster(self, by)
-
-    def move_positions(self, by: str) -> MovedPositions:
-        """Take the group's positions to the store of the commit strategy; see `steps.move_positions`."""
-        return move_positions(self, by)
-
-    def starts_without_position(
-        self,
-        snapshot: LedgerSnapshot,
-        partitions: Sequence[TopicPartition],
-        committed: Mapping[TopicPartition, Committed],
-    ) -> dict[TopicPartition, int]:
-        """Where the next plan begins in the partitions in which the group has no position; see `steps.starts`."""
-        return starts_without_position(self, snapshot, partitions, committed)
-
-    def reset_group(self, request: ResetRequest) -> ResetResult:
-        """Move the group's positions to where a person wants them; see `steps.reset_group`."""
-        return reset_group(self, request)
-
-    def reprocess(
-        self, generations: Generations, batch: Batch, request: ReprocessRequest, letters: Outbox | None = None
-    ) -> Generation:
-        """Replace a published batch by what the transform makes of its records now; see `steps.reprocess`."""
-        return reprocess(self, generations, batch, request, letters)
-
-    def preview_reprocess(self, batch: Batch, request: ReprocessRequest) -> ReprocessPreview:
-        """What `reprocess` would do, of which nothing is done; see `steps.reprocess`."""
-        return preview_reprocess(self, batch, request)
 
     def note(self, said: str, error: str | None = None) -> None:
         """Note how a run ends, for whoever asks; what it did stays done even if that can't be written."""

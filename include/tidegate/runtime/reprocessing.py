@@ -14,7 +14,7 @@ from tidegate.ports import Generation, Generations, HistoryEntry, Ledger, Outbox
 from tidegate.runtime.dead_letters import OpenDeadLetters
 from tidegate.runtime.pipeline import Pipeline
 from tidegate.steps.ownership import refuse_other_group
-from tidegate.steps.reprocess import ReprocessRequest
+from tidegate.steps.reprocess import ReprocessRequest, preview_reprocess, reprocess
 
 _PAGE = 100
 
@@ -100,7 +100,7 @@ def reprocess_all(
 ) -> Iterator[tuple[Batch, Generation]]:
     """Reprocess one batch after the other, each at once and whole; whoever is stopped has done those before."""
     for batch in chosen.batches:
-        yield batch, pipeline.reprocess(generations, batch, request, letters)
+        yield batch, reprocess(pipeline, generations, batch, request, letters)
 
 
 def interrupted(name: str, batches: Sequence[Batch], done: int) -> str:
@@ -135,7 +135,7 @@ def _rejected_again(generations: Generations, batch: Batch) -> bool:
 
 def preview_document(pipeline: Pipeline, batch: Batch, request: ReprocessRequest) -> dict[str, Any]:
     """What would be done with a batch."""
-    preview = pipeline.preview_reprocess(batch, request)
+    preview = preview_reprocess(pipeline, batch, request)
     return {
         "batch_id": batch.id,
         "records": batch.landed_records,

@@ -32,7 +32,7 @@ from tidegate.runtime.status import status_of
 from tidegate.steps.anchor import Earliest
 from tidegate.steps.loss import Lost, partitions_of_lost
 from tidegate.steps.prune import Pruned, prune
-from tidegate.steps.reset_group import By, ResetRequest
+from tidegate.steps.reset_group import By, ResetRequest, reset_group
 from tidegate.testing.definitions import MemoryDefinitions
 from tidegate.testing.effects import Effect, watched
 
@@ -193,7 +193,7 @@ def test_the_remedy_for_lost_records_moves_no_other_partition_and_ends_the_verdi
     assert "`tidegate group reset orders --to earliest --partitions orders:0`" in finding.action
     world.clock.wait(1)
     chosen = reset_words.partitions(status.facts.lost_partitions, ())
-    world.pipeline().reset_group(ResetRequest(Earliest(), "ada", partitions=chosen))
+    reset_group(world.pipeline(), ResetRequest(Earliest(), "ada", partitions=chosen))
     assert (world.committed(0), world.committed(1)) == (30, 20)
     assert verdict(world.pipeline()) == ("OK", "")
 
@@ -400,10 +400,10 @@ def test_a_group_that_was_moved_back_to_what_was_passed_over_is_fine_again() -> 
     world.kafka.reset({TopicPartition("orders", 0): 30})
     deliver(world.pipeline())
     world.clock.wait(60)
-    world.pipeline().reset_group(ResetRequest(By(-25), "ada"))
+    reset_group(world.pipeline(), ResetRequest(By(-25), "ada"))
     assert verdict(world.pipeline())[0] == "REWOUND"
     assert "forward past [10, 15), which no batch has read" in verdict(world.pipeline())[1]
-    world.pipeline().reset_group(ResetRequest(By(-5), "ada"))
+    reset_group(world.pipeline(), ResetRequest(By(-5), "ada"))
     world.clock.wait(60)
     deliver(world.pipeline())
     assert verdict(world.pipeline()) == ("OK", "")
@@ -447,7 +447,7 @@ def test_a_second_ledger_that_takes_records_of_the_group_is_told_before_and_afte
         world.produce(5)
         deliver(world.pipeline())
     world.clock.wait(60)
-    world.pipeline().reset_group(ResetRequest(By(-20), "ada"))
+    reset_group(world.pipeline(), ResetRequest(By(-20), "ada"))
     assert verdict(world.pipeline()) == ("OK", "")
 
 

@@ -18,13 +18,13 @@ from by_night import one_in
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from simulation import runs
 from simulation.histories import Dangers, history, topic_events
 from simulation.script import Begin, Compact, End, Grow, Produce, TopicEvent
 from simulation.world import World
 from tidegate.dead_letters.lock import HeldRedriveLock, RedriveLock
 from tidegate.model.batch import Batch, State
 from tidegate.ports import Clock, DeliveryAge, Fence
-from tidegate.runtime import pipeline
 from tidegate.runtime.pipeline import Pipeline
 from tidegate.steps import acknowledge, commit, decide, land, loss, ownership, plan, process
 from tidegate.steps.context import Context
@@ -152,7 +152,7 @@ def with_a_batch_of_another_cluster(monkeypatch: pytest.MonkeyPatch) -> None:
             unseen.setattr(ctx.ledger, "look", lambda name: replace(look(name), open=None))
             return real(ctx, by)
 
-    monkeypatch.setattr(pipeline, "accept_cluster", accept_cluster)
+    monkeypatch.setattr(runs, "accept_cluster", accept_cluster)
 
 
 def with_a_producer_that_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:

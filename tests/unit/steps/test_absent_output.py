@@ -9,7 +9,7 @@ from tidegate.model.batch import State
 from tidegate.model.errors import StaleError, UnavailableError
 from tidegate.ports import Fence
 from tidegate.steps.anchor import Earliest
-from tidegate.steps.reset_group import By, ResetRequest
+from tidegate.steps.reset_group import By, ResetRequest, reset_group
 from tidegate.testing.effects import watched
 
 SAYS = rf"sees nothing in {OUTPUT}, and batch \w+ was published into it .*mount it here"
@@ -73,10 +73,10 @@ def test_a_published_batch_is_not_given_up_because_it_cannot_be_seen(world: Worl
         pipeline.settle(batch.id)
     assert "--abandon" not in str(refused.value)
     with pytest.raises(UnavailableError, match=SAYS):
-        pipeline.reset_group(ResetRequest(Earliest(), "ada", abandon=True))
+        reset_group(pipeline, ResetRequest(Earliest(), "ada", abandon=True))
     world.lake.unmounted.clear()
     with pytest.raises(StaleError, match="its output is in the lake"):
-        pipeline.reset_group(ResetRequest(Earliest(), "ada", abandon=True))
+        reset_group(pipeline, ResetRequest(Earliest(), "ada", abandon=True))
     assert pipeline.settle(batch.id) is not None
 
 
@@ -95,7 +95,7 @@ def test_an_open_batch_of_an_output_that_was_moved_is_planned_anew_by_what_the_e
         UnavailableError, match=r"if it was moved.*`tidegate group reset orders --by 0 --abandon` plans"
     ):
         moved.plan()
-    moved.reset_group(ResetRequest(By(0), "ada", abandon=True))
+    reset_group(moved, ResetRequest(By(0), "ada", abandon=True))
     again = deliver(moved)
     assert again is not None
     assert (again.output, again.ranges) == ("file:///elsewhere", batch.ranges)

@@ -9,7 +9,7 @@ from tidegate.model.batch import Resolution, State
 from tidegate.model.errors import BatchFailedError, StaleError, StoppedError, WrongDefinitionError
 from tidegate.model.subscription import DeadLetterQueue
 from tidegate.runtime.pipeline import Pipeline
-from tidegate.steps.reset_group import By, ResetRequest
+from tidegate.steps.reset_group import By, ResetRequest, reset_group
 
 DEAD = "dead-letter-topic-orders"
 
@@ -139,7 +139,7 @@ def test_how_an_answer_is_taken_back_is_said_and_does_it() -> None:
     pipeline.clear("ada", "", Resolution.SKIP)
     with pytest.raises(StaleError, match="unless `tidegate group reset orders --by 0 --abandon` has its records read"):
         pipeline.clear("ada", "")
-    pipeline.reset_group(ResetRequest(By(0), "ada", abandon=True))
+    reset_group(pipeline, ResetRequest(By(0), "ada", abandon=True))
     assert deliver(pipeline) is not None
     assert (world.published(), world.committed()) == ([(0, 5)], 5)
 

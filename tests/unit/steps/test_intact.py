@@ -9,7 +9,7 @@ from tidegate.model.batch import Batch, Outcome, Resolution, State
 from tidegate.model.errors import CorruptFileError, StaleError, StoppedError
 from tidegate.ports import Landing, Processor
 from tidegate.runtime.reset_words import target
-from tidegate.steps.reset_group import ResetRequest
+from tidegate.steps.reset_group import ResetRequest, reset_group
 from tidegate.testing.effects import Effect, watched
 
 
@@ -86,7 +86,7 @@ def test_one_that_was_committed_on_receipt_stops_until_somebody_skips_it_and_res
     pipeline.clear("me", "the disk is broken", Resolution.SKIP)
     pipeline.settle(batch.id)
     _, _, lines = str(damaged.value).partition("\n")
-    pipeline.reset_group(ResetRequest(target(offsets=lines), "me"))
+    reset_group(pipeline, ResetRequest(target(offsets=lines), "me"))
     again = planned(pipeline)
     assert again is not None
     pipeline.receive(again.id)

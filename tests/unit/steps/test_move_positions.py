@@ -16,6 +16,7 @@ from tidegate.ports import Committed, Fence, Ledger
 from tidegate.runtime.health import Verdict
 from tidegate.runtime.pipeline import Pipeline
 from tidegate.runtime.status import status_of
+from tidegate.steps.move_positions import move_positions
 from tidegate.testing.effects import Effect, watched
 from tidegate.testing.offsets import MemoryOffsets
 from tidegate.testing.outbox import MemoryOutbox
@@ -56,7 +57,7 @@ def test_another_store_is_refused_until_somebody_moves_the_positions(strategy: A
     said = rf"has the group's positions.*strategy: {OTHER[strategy]}.*nothing was read.*tidegate offsets move orders"
     with pytest.raises(WrongDefinitionError, match=said):
         changed.plan()
-    moved = changed.move_positions("ada")
+    moved = move_positions(changed, "ada")
     assert moved.positions == {AT: 5}
     deliver(changed)
     assert ranges(world) == [(0, 5), (5, 8)]
@@ -74,7 +75,7 @@ def test_back_and_forth_nothing_is_lost_and_nothing_comes_twice() -> None:
         pipeline = world.pipeline(commit_strategy=strategy)
         store = pipeline.subscription.commit_policy.store
         if moved and store != moved:
-            pipeline.move_positions("ada")
+            move_positions(pipeline, "ada")
         moved = store
         deliver(pipeline)
     assert ranges(world) == [(3 * n, 3 * n + 3) for n in range(5)]
@@ -88,7 +89,7 @@ def test_kafka_goes_on_behind_what_was_given_up_under_checkpoint() -> None:
     world.produce(3)
     world.processor.failures.append("no memory")
     giving_up = world.pipeline(commit_strategy="checkpoint", failure_strategy="ignore", max_retries=0)
-    giving_up.move_positions("ada")
+    move_positions(giving_up, "ada")
     batch = planned(giving_up)
     assert batch is not None
     with pytest.raises(BatchFailedError):
@@ -96,7 +97,7 @@ def test_kafka_goes_on_behind_what_was_given_up_under_checkpoint() -> None:
     giving_up.settle(batch.id)
     world.produce(2)
     assert world.committed() == 5
-    world.pipeline().move_positions("ada")
+    move_positions(world.pipeline(), "ada")
     deliver(world.pipeline())
     assert (world.committed(), ranges(world)) == (10, [(0, 5), (8, 10)])
     world.kafka.reset({AT: 8})
@@ -113,7 +114,7 @@ def test_what_a_receipt_says_moves_with_the_position() -> None:
     world.produce(2)
     world.kafka.reset({AT: 2}, "by another tool")
     checkpoint = world.pipeline(commit_strategy="checkpoint")
-    checkpoint.move_positions("ada")
+    move_positions(checkpoint, "ada")
     assert checkpoint.offsets.committed([AT]) == {AT: Committed(2, "by another tool")}
     deliver(checkpoint)
     assert ranges(world) == [(0, 5), (2, 7)]
@@ -131,7 +132,7 @@ def test_a_strategy_that_keeps_positions_in_the_same_store_needs_no_move() -> No
         run.settle(batch.id)
     assert ranges(world) == [(0, 2), (2, 4), (4, 6), (6, 8)]
     with pytest.raises(StaleError, match="are in Kafka already: there is nothing to move"):
-        world.pipeline().move_positions("ada")
+        move_positions(world.pipeline(), "ada")
 
 
 def test_the_first_checkpoint_of_a_group_that_kafka_knows_is_refused_until_its_positions_are_moved() -> None:
@@ -141,7 +142,7 @@ def test_the_first_checkpoint_of_a_group_that_kafka_knows_is_refused_until_its_p
     checkpoint = world.pipeline(commit_strategy="checkpoint")
     with pytest.raises(WrongDefinitionError, match=r"Kafka has positions of the group.*tidegate offsets move orders"):
         checkpoint.plan()
-    checkpoint.move_positions("ada")
+    move_positions(checkpoint, "ada")
     deliver(checkpoint)
     assert ranges(world) == [(2, 5)]
 
@@ -162,7 +163,7 @@ def test_ignore_has_no_positions_and_leaves_those_of_the_group_where_they_are() 
     ignoring = world.pipeline(commit_strategy="ignore")
     assert ignoring.plan().batch is not None
     with pytest.raises(WrongDefinitionError, match="commit-strategy: ignore keeps no positions"):
-        ignoring.move_positions("ada")
+        move_positions(ignoring, "ada")
 
 
 @pytest.mark.parametrize("strategy", OTHER)
@@ -173,9 +174,9 @@ def test_an_open_batch_keeps_its_positions_from_being_moved(strategy: Any) -> No
     assert batch is not None
     changed = world.pipeline(commit_strategy=OTHER[strategy])
     with pytest.raises(WrongDefinitionError, match=f"was planned with commit-strategy: {strategy}.*{batch.id}"):
-        changed.move_positions("ada")
+        move_positions(changed, "ada")
     deliver(world.pipeline(commit_strategy=strategy))
-    assert changed.move_positions("ada").positions == {AT: 5}
+    assert move_positions(changed, "ada").positions == {AT: 5}
 
 
 class Failing:
@@ -209,14 +210,14 @@ def test_a_move_that_is_interrupted_is_done_again_or_was_done(strategy: Any, eff
     changed = world.pipeline(commit_strategy=OTHER[strategy])
     failing = Failing(effect, carried_out=carried_out)
     with pytest.raises(UnavailableError):
-        watched(changed, failing).move_positions("ada")
+        move_positions(watched(changed, failing), "ada")
     if carried_out and effect == Effect.of(Ledger.note_store):
         with pytest.raises(StaleError, match="already"):
-            changed.move_positions("ada")
+            move_positions(changed, "ada")
     else:
         world.produce(1)
         deliver(world.pipeline(commit_strategy=strategy))
-        changed.move_positions("ada")
+        move_positions(changed, "ada")
     world.produce(1)
     deliver(changed)
     spans = ranges(world)
@@ -234,7 +235,7 @@ def test_who_planned_from_the_old_store_meanwhile_is_refused() -> None:
     class Moving:
         def before(self, effect: Effect) -> None:
             if effect == Effect.of(Ledger.open):
-                changed.move_positions("ada")
+                move_positions(changed, "ada")
 
         def after(self, effect: Effect) -> None:
             """Goes on."""
@@ -259,7 +260,7 @@ def test_a_run_that_plans_meanwhile_keeps_the_positions_where_they_are() -> None
             """Goes on."""
 
     with pytest.raises(OvertakenError, match=r"nothing was moved.*try again while no run is under way"):
-        watched(world.pipeline(commit_strategy="checkpoint"), Planning()).move_positions("ada")
+        move_positions(watched(world.pipeline(commit_strategy="checkpoint"), Planning()), "ada")
     batch = deliver(world.pipeline())
     assert batch is not None
     assert (batch.condition, ranges(world)) == (Outcome.COMMITTED, [(0, 5), (5, 8)])
@@ -277,5 +278,5 @@ def test_status_names_what_is_to_be_done() -> None:
         "database"
     )
     assert worst.action == "run `tidegate offsets move orders`, which takes them there, or set the strategy back"
-    changed.move_positions("ada")
+    move_positions(changed, "ada")
     assert status_of(changed, 5).findings[0].verdict is Verdict.OK

@@ -13,6 +13,7 @@ from tidegate.runtime.health import Verdict
 from tidegate.runtime.pipeline import Pipeline
 from tidegate.runtime.run import run_batch
 from tidegate.runtime.status import status_of
+from tidegate.steps.ownership import accept_cluster
 from tidegate.testing.definitions import MemoryDefinitions
 
 QUICK: dict[str, Any] = {"poll_timeout_ms": 1}
@@ -204,7 +205,7 @@ def test_another_cluster_is_refused_by_name_until_somebody_accepts_it(strategy: 
     assert [(each.verdict, each.since is not None) for each in told.findings] == [(Verdict.STALLED, True)]
     assert "another Kafka cluster, another, and the group was read from cluster memory" in told.findings[0].reason
     assert "`tidegate offsets accept-cluster orders`" in told.findings[0].action
-    moved.accept_cluster("ada")
+    accept_cluster(moved, "ada")
     run = run_batch(moved, lambda _step: None)
     assert run.error is None
     assert run.batch is not None
@@ -236,7 +237,7 @@ def test_a_batch_of_the_other_cluster_is_not_committed_to_this_one() -> None:
     with pytest.raises(WrongDefinitionError, match="another Kafka cluster"):
         first.commit_open()
     assert world.committed() == 0
-    accepted = first.accept_cluster("ada")
+    accepted = accept_cluster(first, "ada")
     assert accepted is not None
     assert (accepted.id, accepted.condition) == (batch.id, Outcome.ABANDONED)
     assert "ada" in (accepted.reason or "")
@@ -250,7 +251,7 @@ def test_what_landed_of_the_other_cluster_and_is_committed_there_still_reaches_t
     assert batch is not None
     first.receive(batch.id)
     world.topics.cluster_id = "another"
-    assert first.accept_cluster("ada") is None
+    assert accept_cluster(first, "ada") is None
     run = run_batch(first, lambda _step: None)
     assert run.error is None
     assert run.batch is not None
@@ -272,7 +273,7 @@ def test_a_batch_at_its_limit_that_is_planned_again_is_delivered_and_not_stuck(s
         first.process(batch.id)
     for cluster in ("another", "memory"):
         world.topics.cluster_id = cluster
-        first.accept_cluster("ada")
+        accept_cluster(first, "ada")
     run = run_batch(first, lambda _step: None)
     assert run.error is None
     assert run.batch is not None
@@ -282,7 +283,7 @@ def test_a_batch_at_its_limit_that_is_planned_again_is_delivered_and_not_stuck(s
 
 def test_a_group_that_was_never_read_has_no_cluster_to_accept() -> None:
     with pytest.raises(StaleError, match="never read from any cluster: there is nothing to accept"):
-        World().pipeline().accept_cluster("ada")
+        accept_cluster(World().pipeline(), "ada")
 
 
 def test_a_store_that_drops_metadata_is_named_and_no_plan_goes_round_for_ever() -> None:

@@ -21,7 +21,7 @@ from tidegate.runtime.run import run_batch
 from tidegate.runtime.status import status_of
 from tidegate.steps.anchor import Earliest
 from tidegate.steps.loss import created_again
-from tidegate.steps.reset_group import ResetRequest
+from tidegate.steps.reset_group import ResetRequest, reset_group
 from tidegate.steps.selection import partitions_of
 from tidegate.testing.effects import Effect, Method, watched
 from tidegate.testing.ledger import MemoryLedger
@@ -151,7 +151,7 @@ def test_the_command_that_a_run_names_has_only_the_lost_topic_begin_anew(name: s
         deliver(pipeline)
     (command,) = re.findall(r"`tidegate group reset orders --to earliest --partitions (\S+)`", str(raised.value))
     chosen = partitions([command], partitions_of(pipeline.subscription, pipeline.source))
-    pipeline.reset_group(ResetRequest(Earliest(), "ada", partitions=chosen))
+    reset_group(pipeline, ResetRequest(Earliest(), "ada", partitions=chosen))
     world.produce(2)
     batch = deliver(pipeline)
     assert batch is not None

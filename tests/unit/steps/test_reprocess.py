@@ -25,7 +25,7 @@ from tidegate.model.records import last
 from tidegate.model.subscription import DeadLetterQueue, DelayedRetryTopic
 from tidegate.ports import Generation, GenerationOutcome, Lake, Landing, Processor
 from tidegate.runtime.pipeline import Pipeline
-from tidegate.steps.reprocess import ReprocessRequest
+from tidegate.steps.reprocess import ReprocessRequest, preview_reprocess, reprocess
 from tidegate.testing.effects import Effect, watched
 from tidegate.testing.generations import MemoryGenerations
 from tidegate.testing.outbox import MemoryOutbox
@@ -58,7 +58,7 @@ class Reprocessed(World):
         letters: MemoryOutbox | None = None,
     ) -> Generation:
         pipeline = pipeline or self.pipeline(**self.definition)
-        return pipeline.reprocess(self.generations, self.batch, request, letters)
+        return reprocess(pipeline, self.generations, self.batch, request, letters)
 
 
 class On:
@@ -124,7 +124,7 @@ def test_a_batch_that_was_lost_and_read_again_is_not_made_a_second_time(world: R
     with pytest.raises(StaleError, match=rf"batch {again.id} has read its records again.*name another --output"):
         world.reprocess()
     with pytest.raises(StaleError, match="read its records again"):
-        world.pipeline().preview_reprocess(world.batch, REQUEST)
+        preview_reprocess(world.pipeline(), world.batch, REQUEST)
     assert world.published() == [(3, 7)]
     assert world.reprocess(request=replace(REQUEST, output=OTHER)).outcome is GenerationOutcome.REPLACED
 
@@ -137,7 +137,7 @@ def test_a_batch_whose_rejected_records_are_retried_is_not_made_a_second_time() 
     with pytest.raises(StaleError, match=r"3 rejected records went to a retry topic.*name another --output"):
         world.reprocess()
     with pytest.raises(StaleError, match="went to a retry topic"):
-        world.pipeline(**world.definition).preview_reprocess(world.batch, REQUEST)
+        preview_reprocess(world.pipeline(**world.definition), world.batch, REQUEST)
     assert world.reprocess(request=replace(REQUEST, output=OTHER)).number == 3
 
 

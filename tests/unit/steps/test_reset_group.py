@@ -23,7 +23,7 @@ from tidegate.ports import Fence, GroupReset, Lake, Ledger, PositionChange
 from tidegate.runtime.pipeline import Pipeline
 from tidegate.runtime.run import run_batch
 from tidegate.steps.anchor import AtTime, Earliest, Latest
-from tidegate.steps.reset_group import By, ResetRequest, ResetResult, Target, ToOffsets
+from tidegate.steps.reset_group import By, ResetRequest, ResetResult, Target, ToOffsets, reset_group
 from tidegate.testing.effects import Effect, watched
 from tidegate.testing.offsets import MemoryOffsets
 from tidegate.testing.topics import Record
@@ -42,7 +42,7 @@ def read(world: World, *counts: int) -> Pipeline:
 
 
 def reset(pipeline: Pipeline, target: Target, **more: Any) -> ResetResult:
-    return pipeline.reset_group(ResetRequest(target, "ada", **more))
+    return reset_group(pipeline, ResetRequest(target, "ada", **more))
 
 
 def changes(done: ResetResult) -> dict[TopicPartition, tuple[int | None, int]]:

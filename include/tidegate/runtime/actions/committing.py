@@ -3,11 +3,12 @@
 from tidegate.model.counting import counted
 from tidegate.runtime.actions.preview import ActionPreview, AffectedPartition
 from tidegate.runtime.pipeline import Pipeline
+from tidegate.steps import commit
 
 
 def preview_commit(pipeline: Pipeline, batch_id: str | None = None) -> ActionPreview:
     """What `tidegate commit` would commit. Raises StaleError if no batch waits, or somebody moved the group."""
-    found = pipeline.preview_commit(batch_id)
+    found = commit.preview_commit(pipeline, batch_id)
     batch, positions = found.batch, found.positions
     ranges = [r for r in batch.ranges if not r.is_empty]
     starts = {r.at: positions[r.at].offset if r.at in positions else None for r in ranges}

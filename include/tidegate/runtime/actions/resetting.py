@@ -10,7 +10,7 @@ from tidegate.ports import PositionChange
 from tidegate.runtime import reset_words
 from tidegate.runtime.actions.preview import ActionPreview, AffectedPartition
 from tidegate.runtime.pipeline import Pipeline
-from tidegate.steps.reset_group import ResetRequest, ResetResult
+from tidegate.steps.reset_group import ResetRequest, ResetResult, reset_group
 from tidegate.steps.selection import partitions_of
 
 
@@ -33,7 +33,7 @@ def preview_reset(pipeline: Pipeline, request: ResetRequest) -> ActionPreview:
     Raises what it would raise, see `steps.reset_group`; StaleError where nothing would move.
     """
     name = pipeline.subscription.name
-    found = pipeline.reset_group(replace(request, dry_run=True))
+    found = reset_group(pipeline, replace(request, dry_run=True))
     if found.abandoned is None and all(each.before == each.after for each in found.changes):
         raise StaleError(message("the group stands there already: there is nothing to move", pipeline.place))
     if members := pipeline.offsets.members():
