@@ -15,7 +15,7 @@ ROWS = [(section, name, known) for section, rows in PROPERTIES.items() for name,
 OPPOSITE = "topics.internal"  # of exclude.internal.topics
 NOT_DECLARED = {"name", "consumer.librdkafka", "consumer.java"}  # the file's, and what all consumer properties make
 NOT_DECLARED |= {"processing.endpoint.encoding", "processing.endpoint.connection"}  # others' values
-NOT_DECLARED |= {"dead_letter_queue.replay"}  # that of a replay's subscription, which is derived
+NOT_DECLARED |= {"dead_letter_queue.replay", "topics.ends"}  # those of a replay's subscription, which is derived
 
 
 def fields(dataclass: type, path: str = "") -> Iterator[tuple[str, object]]:
