@@ -13,13 +13,13 @@ MEANING = (
 
 
 def bound(written: str, time: str | None = None) -> Any:
-    """What it means, see `tidegate.runtime.reset_words.target`."""
-    from tidegate.runtime import reset_words  # noqa: PLC0415 - `tidegate --help` needn't wait for it
+    """What it means, see `tidegate.runtime.reset_syntax.target`."""
+    from tidegate.runtime import reset_syntax  # noqa: PLC0415 - `tidegate --help` needn't wait for it
 
     text = offsets_in(written)
     if text is not None:
-        return reset_words.target(offsets=text)
-    return reset_words.target(written, time, takes_files=True)
+        return reset_syntax.target(offsets=text)
+    return reset_syntax.target(written, time, takes_files=True)
 
 
 def offsets_in(written: str) -> str | None:

@@ -83,18 +83,18 @@ def reset(
     Refused while the group has live members, and without --abandon while a batch is open. Records that are skipped
     aren't read; those that are read again are published again, beside their earlier rows.
     """
-    from tidegate.runtime import reset_words  # noqa: PLC0415 - see above
+    from tidegate.runtime import reset_syntax  # noqa: PLC0415 - see above
     from tidegate.steps.reset_group import ResetRequest, ToOffsets, reset_group  # noqa: PLC0415 - see above
     from tidegate.steps.selection import partitions_of  # noqa: PLC0415 - see above
 
     if (to is None) == (by is None):
         raise typer.BadParameter("say once where to: --to or --by")
-    target = reset_words.target(by=by) if to is None else bound(to, time)
+    target = reset_syntax.target(by=by) if to is None else bound(to, time)
     if isinstance(target, ToOffsets) and partitions:
         raise typer.BadParameter("a file of offsets names the partitions itself: leave --partitions out")
     with _opened(name, changes=not dry_run) as pipeline:
         existing = partitions_of(pipeline.subscription, pipeline.source) if partitions else ()
-        chosen = reset_words.partitions(partitions, existing) if partitions else None
+        chosen = reset_syntax.partitions(partitions, existing) if partitions else None
         done = reset_group(pipeline, ResetRequest(target, person_here(), note, chosen, abandon, dry_run))
     changes = [
         {"topic": each.at.topic, "partition": each.at.partition, "from": each.before, "to": each.after}

@@ -72,10 +72,10 @@ def reprocess(
         chosen_batch,
         chosen_between,
         interrupted,
-        preview_document,
         refuse_redriven,
         removed_batches,
         reprocess_all,
+        reprocess_document,
     )
     from tidegate.runtime.unmade_ledger import require_runs  # noqa: PLC0415 - see above
     from tidegate.steps.reprocess import ReprocessRequest  # noqa: PLC0415 - see above
@@ -103,7 +103,7 @@ def reprocess(
         with open_dead_letters(subscription, settings, connections) as redrives:
             refuse_redriven(redrives, chosen, request)
         if dry_run:
-            documents = [preview_document(pipeline, batch, request) for batch in chosen.batches]
+            documents = [reprocess_document(pipeline, batch, request) for batch in chosen.batches]
         else:
             for batch, done in reprocess_all(pipeline, SqlGenerations(settings.ledger), chosen, request, letters):
                 documents.append(generation_document(done))

@@ -11,5 +11,5 @@
 * **Alerts**: alert_rules.py says what is told, alerts.py tells it once.
 * **Waiting outside of runs**: waiting.py and watching.py for records, record_schedule.py over backlog.py for runs.
 * **What a person has done**: replay.py, reprocessing.py, dead_letters.py, prune.py, maintain.py, other_output.py,
-  reset_words.py; actions/ previews each.
+  reset_syntax.py; actions/ previews each.
 """

@@ -133,7 +133,7 @@ def _rejected_again(generations: Generations, batch: Batch) -> bool:
     return any(each.made.rejected for each in generations.of(batch.id))
 
 
-def preview_document(pipeline: Pipeline, batch: Batch, request: ReprocessRequest) -> dict[str, Any]:
+def reprocess_document(pipeline: Pipeline, batch: Batch, request: ReprocessRequest) -> dict[str, Any]:
     """What would be done with a batch."""
     preview = preview_reprocess(pipeline, batch, request)
     return {

@@ -19,7 +19,7 @@ from tidegate.model.errors import (
 from tidegate.model.manifest import ranges_to_json
 from tidegate.ports import Ledger
 from tidegate.runtime.pipeline import Pipeline
-from tidegate.steps.limit import MOST_INTERRUPTED
+from tidegate.steps.retry_limit import MOST_INTERRUPTED
 
 _PUBLISHED_NOTHING = "nothing was published; the next run goes on from here"
 _INTERRUPTED: Mapping[str, str] = {

@@ -57,7 +57,7 @@ class AtTime:
     time: datetime
 
 
-Start = At | AtOrAfter | Earliest | Latest | AtTime
+StartRule = At | AtOrAfter | Earliest | Latest | AtTime
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +99,7 @@ class InitialOffsets:
     """The receipt in force, and a start for each partition that still needs a commit of ours."""
 
     receipt: Receipt
-    unanchored: Mapping[TopicPartition, Start]
+    unanchored: Mapping[TopicPartition, StartRule]
     why: str
     begins_incarnation: bool = False
 
@@ -155,9 +155,9 @@ def reincarnation(
 
 def _starts(
     subscription: Subscription, partitions: Collection[TopicPartition], known: ObservedOffsets
-) -> dict[TopicPartition, Start]:
+) -> dict[TopicPartition, StartRule]:
     seen = {tp.topic for tp in (*known.committed, *known.last_ends)} | set(known.created_again)
-    starts: dict[TopicPartition, Start] = {}
+    starts: dict[TopicPartition, StartRule] = {}
     for tp in partitions:
         settled = known.settled(tp)
         if settled is not None:
@@ -204,7 +204,7 @@ def _name(tp: TopicPartition) -> str:
 
 
 def offsets_of(
-    starts: Mapping[TopicPartition, Start], marks: Mapping[TopicPartition, Watermarks], source: RecordSource
+    starts: Mapping[TopicPartition, StartRule], marks: Mapping[TopicPartition, Watermarks], source: RecordSource
 ) -> dict[TopicPartition, int]:
     """Each start as an offset, by what the partitions hold; for a time the source is asked."""
     is_reached = any(s.offset <= marks[tp].end for tp, s in starts.items() if isinstance(s, AtOrAfter))
@@ -232,14 +232,14 @@ def _own_cursor(topics: TopicSelection, tp: TopicPartition, missing: Collection[
     return None
 
 
-def _late(subscription: Subscription, tp: TopicPartition, known: ObservedOffsets) -> Start:
+def _late(subscription: Subscription, tp: TopicPartition, known: ObservedOffsets) -> StartRule:
     """The start of a topic that the group has never seen, though it has seen others."""
     if isinstance(subscription.topics, TopicPattern):
         return Earliest()
     return _first(subscription, tp, known)
 
 
-def _first(subscription: Subscription, tp: TopicPartition, known: ObservedOffsets) -> Start:
+def _first(subscription: Subscription, tp: TopicPartition, known: ObservedOffsets) -> StartRule:
     """The start on first contact: the cursor, else `auto.offset.reset`; earliest for what was missing before.
 
     A retry topic holds records of this subscription alone, so it is read from its earliest.
@@ -269,7 +269,7 @@ def _first(subscription: Subscription, tp: TopicPartition, known: ObservedOffset
             )
 
 
-def _cursor(cursor: Cursor) -> Start:
+def _cursor(cursor: Cursor) -> StartRule:
     match cursor:
         case Cursor(type="AT_TIME", time=datetime() as time):
             return AtTime(time)

@@ -7,7 +7,7 @@ from tidegate.model.batch import Batch, Resolution, State
 from tidegate.model.errors import message
 from tidegate.model.offsets import Range
 from tidegate.steps.context import Context
-from tidegate.steps.limit import verdict
+from tidegate.steps.retry_limit import verdict
 
 log = logging.getLogger(__name__)
 

@@ -39,7 +39,6 @@ from tidegate.steps.decide import (
     found_missing,
 )
 from tidegate.steps.definition_changes import as_planned, definition_changes
-from tidegate.steps.limit import verdict
 from tidegate.steps.loss import reset_command
 from tidegate.steps.observe import ObservedGroup, observe_batch, observe_group
 from tidegate.steps.ownership import (
@@ -52,6 +51,7 @@ from tidegate.steps.ownership import (
 from tidegate.steps.plan import MOST_CHANGES
 from tidegate.steps.produced_topics import refuse_missing_topics
 from tidegate.steps.publish import stopped
+from tidegate.steps.retry_limit import verdict
 from tidegate.steps.selection import left_unread, readable_ends, visible_partitions
 from tidegate.steps.starts import delivered
 

@@ -14,9 +14,9 @@ from tidegate.steps.acknowledge import Acknowledging
 from tidegate.steps.already_done import say_done
 from tidegate.steps.context import ProcessContext
 from tidegate.steps.deliver import SILENT, deliver, job_manifest, recorded
-from tidegate.steps.intact import verify_landed
-from tidegate.steps.limit import MOST_INTERRUPTED
 from tidegate.steps.ownership import own_batch, refuse_other_store
+from tidegate.steps.retry_limit import MOST_INTERRUPTED
+from tidegate.steps.verify_landed import verify_landed
 from tidegate.strategies.commit.partial_commits import PartialCommits
 
 log = logging.getLogger(__name__)

@@ -34,8 +34,8 @@ from tidegate.steps.absent_output import refuse_absent
 from tidegate.steps.clear import how_to_answer, how_to_redeliver
 from tidegate.steps.context import Context
 from tidegate.steps.deliver import manifest_of
-from tidegate.steps.limit import MOST_INTERRUPTED, verdict
 from tidegate.steps.reprocess import depends_on_others
+from tidegate.steps.retry_limit import MOST_INTERRUPTED, verdict
 
 log = logging.getLogger(__name__)
 

@@ -10,9 +10,9 @@ from tidegate.model.batch import Batch, Landed
 from tidegate.model.errors import CorruptFileError, LostDataError, UnavailableError, message
 from tidegate.model.receipt import Receipt
 from tidegate.steps.context import ProcessContext
-from tidegate.steps.intact import gone_from_kafka
 from tidegate.steps.loss import recreated
 from tidegate.steps.read_and_land import ReadingLander
+from tidegate.steps.verify_landed import gone_from_kafka
 
 log = logging.getLogger(__name__)
 

@@ -20,10 +20,10 @@ from tidegate.runtime.reprocessing import (
     chosen_batch,
     chosen_between,
     interrupted,
-    preview_document,
     refuse_redriven,
     removed_batches,
     reprocess_all,
+    reprocess_document,
 )
 from tidegate.steps.reprocess import ReprocessRequest
 from tidegate.testing.clock import MemoryClock
@@ -127,9 +127,9 @@ def test_a_preview_says_what_would_be_replaced_and_does_nothing() -> None:
     (batch,) = chosen_batch(pipeline, world.ids[0]).batches
     delivered = len(world.processor.delivered)
     expected = {"batch_id": batch.id, "records": 2, "records_from": "landing", "output": batch.output}
-    assert preview_document(pipeline, batch, ReprocessRequest("ada")) == {**expected, "replaces_rows": 2}
+    assert reprocess_document(pipeline, batch, ReprocessRequest("ada")) == {**expected, "replaces_rows": 2}
     world.landing.remove([file.uri for file in batch.files])
-    elsewhere = preview_document(pipeline, batch, ReprocessRequest("ada", output="file:///lake/again"))
+    elsewhere = reprocess_document(pipeline, batch, ReprocessRequest("ada", output="file:///lake/again"))
     assert (elsewhere["records_from"], elsewhere["replaces_rows"]) == ("kafka", None)
     assert len(world.processor.delivered) == delivered
 

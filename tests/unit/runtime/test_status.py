@@ -25,7 +25,7 @@ from tidegate.model.errors import (
 from tidegate.model.offsets import TopicPartition
 from tidegate.model.subscription import Cursor, DelayedRetryTopic, RecordSchedule, TopicNames
 from tidegate.ports import Loss, RecordSource
-from tidegate.runtime import reset_words
+from tidegate.runtime import reset_syntax
 from tidegate.runtime.pipeline import Pipeline
 from tidegate.runtime.run import run_batch
 from tidegate.runtime.status import status_of
@@ -192,7 +192,7 @@ def test_the_remedy_for_lost_records_moves_no_other_partition_and_ends_the_verdi
     assert status.facts.lost_partitions == ("orders:0",)
     assert "`tidegate group reset orders --to earliest --partitions orders:0`" in finding.action
     world.clock.wait(1)
-    chosen = reset_words.partitions(status.facts.lost_partitions, ())
+    chosen = reset_syntax.partitions(status.facts.lost_partitions, ())
     reset_group(world.pipeline(), ResetRequest(Earliest(), "ada", partitions=chosen))
     assert (world.committed(0), world.committed(1)) == (30, 20)
     assert verdict(world.pipeline()) == ("OK", "")
@@ -202,7 +202,7 @@ def test_lost_partitions_are_written_as_they_are_read() -> None:
     at = frozenset(TopicPartition(topic, number) for topic, number in (("b.c", 10), ("a", 2), ("a", 0)))
     lost = [Lost(Loss(each.topic, each.partition, 5, 7, 9), "it expired") for each in at]
     assert partitions_of_lost(lost) == ("a:0,2", "b.c:10")
-    assert reset_words.partitions(partitions_of_lost(lost), ()) == at
+    assert reset_syntax.partitions(partitions_of_lost(lost), ()) == at
     created_again = [replace(each, is_of_topic=each.at.topic == "a") for each in lost]
     assert partitions_of_lost(created_again) == ("a", "b.c:10")
 

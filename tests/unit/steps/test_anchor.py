@@ -17,7 +17,7 @@ from tidegate.steps.anchor import (
     Earliest,
     Latest,
     ObservedOffsets,
-    Start,
+    StartRule,
     anchorage,
     missing_names,
     reincarnation,
@@ -44,7 +44,7 @@ def starts(
     committed: dict[TopicPartition, Committed] | None = None,
     missing: frozenset[str] = frozenset(),
     last_ends: dict[TopicPartition, int] | None = None,
-) -> dict[TopicPartition, Start]:
+) -> dict[TopicPartition, StartRule]:
     found = anchorage(definition, partitions, known(committed, missing=missing, last_ends=last_ends))
     return dict(found.unanchored)
 
@@ -62,7 +62,7 @@ def test_none_names_the_topic_where_the_group_stands_in_others_which_a_reset_of_
 
 
 @pytest.mark.parametrize(("reset", "start"), [("earliest", Earliest()), ("latest", Latest())])
-def test_first_contact_starts_by_auto_offset_reset(reset: str, start: Start) -> None:
+def test_first_contact_starts_by_auto_offset_reset(reset: str, start: StartRule) -> None:
     assert starts(subscription(consumer={"auto_offset_reset": reset}), P0) == {P0: start}
 
 
@@ -81,7 +81,7 @@ def test_none_fails_naming_the_partition() -> None:
         (Cursor("AFTER_OFFSET", offset=7), AtOrAfter(8)),
     ],
 )
-def test_a_cursor_beats_auto_offset_reset_on_first_contact(cursor: Cursor, start: Start) -> None:
+def test_a_cursor_beats_auto_offset_reset_on_first_contact(cursor: Cursor, start: StartRule) -> None:
     assert starts(subscription(cursor=cursor, consumer={"auto_offset_reset": "none"}), P0) == {P0: start}
 
 
@@ -96,7 +96,7 @@ def chosen(*numbers: int) -> TopicPartitions:
 @pytest.mark.parametrize(("number", "start"), [(0, Earliest()), (1, Latest()), (2, At(7))])
 @pytest.mark.parametrize("cursor", [None, Cursor("AT_OFFSET", offset=3)])
 def test_a_partition_s_own_cursor_beats_the_subscription_s_and_auto_offset_reset(
-    number: int, start: Start, cursor: Cursor | None
+    number: int, start: StartRule, cursor: Cursor | None
 ) -> None:
     definition = subscription(topics=chosen(number), cursor=cursor, consumer={"auto_offset_reset": "none"})
     assert starts(definition, TopicPartition("orders", number)) == {TopicPartition("orders", number): start}

@@ -16,7 +16,7 @@ from tidegate.model.subscription import DelayedRetryTopic, TopicNames, TopicPatt
 from tidegate.ports import Fence, Landing, Ledger, Loss, OffsetStore, RecordSource
 from tidegate.runtime.health import Verdict
 from tidegate.runtime.pipeline import Pipeline
-from tidegate.runtime.reset_words import partitions
+from tidegate.runtime.reset_syntax import partitions
 from tidegate.runtime.run import run_batch
 from tidegate.runtime.status import status_of
 from tidegate.steps.anchor import Earliest

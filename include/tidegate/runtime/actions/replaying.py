@@ -8,7 +8,7 @@ from tidegate.model.counting import counted
 from tidegate.model.errors import StaleError, WrongDefinitionError, location, message
 from tidegate.model.offsets import Range
 from tidegate.ports import Replay
-from tidegate.runtime import reset_words
+from tidegate.runtime import reset_syntax
 from tidegate.runtime.actions.preview import ActionPreview, AffectedPartition
 from tidegate.runtime.pipeline import Pipeline
 from tidegate.runtime.replay import Bound, ReplayRequest, preview_replay, target
@@ -66,7 +66,7 @@ def _preview(pipeline: Pipeline, bounds: tuple[str, str], found: Replay, into: s
 
 def _bound(written: str) -> Bound:
     is_lines = written.count(",") >= _COMMAS_OF_A_LINE
-    match reset_words.target(offsets=written) if is_lines else reset_words.target(written.strip()):
+    match reset_syntax.target(offsets=written) if is_lines else reset_syntax.target(written.strip()):
         case By():
             raise AssertionError("no bound is relative")
         case bound:

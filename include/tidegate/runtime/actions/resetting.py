@@ -7,7 +7,7 @@ from typing import Any
 from tidegate.model.counting import counted
 from tidegate.model.errors import GroupInUseError, StaleError, first_few, message
 from tidegate.ports import PositionChange
-from tidegate.runtime import reset_words
+from tidegate.runtime import reset_syntax
 from tidegate.runtime.actions.preview import ActionPreview, AffectedPartition
 from tidegate.runtime.pipeline import Pipeline
 from tidegate.steps.reset_group import ResetRequest, ResetResult, reset_group
@@ -17,12 +17,12 @@ from tidegate.steps.selection import partitions_of
 def reset_request(pipeline: Pipeline, params: Mapping[str, Any], by: str) -> ResetRequest:
     """The request that the params of a form make: `to`, `offsets` or `by`, `partitions`, `abandon`, `dry_run`, `note`.
 
-    Raises WrongDefinitionError for wrong values, see `reset_words`.
+    Raises WrongDefinitionError for wrong values, see `reset_syntax`.
     """
-    target = reset_words.target(params.get("to"), offsets=params.get("offsets"), by=params.get("by"))
+    target = reset_syntax.target(params.get("to"), offsets=params.get("offsets"), by=params.get("by"))
     written = (params.get("partitions") or "").split()
     existing = partitions_of(pipeline.subscription, pipeline.source) if written else ()
-    chosen = reset_words.partitions(written, existing) if written else None
+    chosen = reset_syntax.partitions(written, existing) if written else None
     abandon, dry_run = bool(params.get("abandon")), bool(params.get("dry_run"))
     return ResetRequest(target, by, params.get("note") or "", chosen, abandon, dry_run)
 

@@ -7,7 +7,7 @@ import pytest
 
 from tidegate.model.errors import WrongDefinitionError
 from tidegate.model.offsets import TopicPartition
-from tidegate.runtime.reset_words import partitions, target
+from tidegate.runtime.reset_syntax import partitions, target
 from tidegate.steps.anchor import AtTime, Earliest, Latest
 from tidegate.steps.reset_group import By, Target, ToOffsets
 

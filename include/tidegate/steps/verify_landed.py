@@ -1,4 +1,4 @@
-"""Intact: what is processed is what was landed, byte for byte; what isn't is landed again, where that can be."""
+"""Verify landed: what is processed is what was landed, byte for byte; what isn't is landed again, where that can be."""
 
 import logging
 

@@ -1,4 +1,4 @@
-"""Limit: what becomes of a batch that failed as often as it may."""
+"""Retry limit: what becomes of a batch that failed as often as it may."""
 
 from tidegate.model.batch import Batch, Resolution, State
 from tidegate.model.errors import message
