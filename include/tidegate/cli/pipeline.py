@@ -7,14 +7,18 @@ from typing import Any
 from tidegate.cli.connections import connections_here
 from tidegate.cli.console import err
 from tidegate.config.settings import Settings
+from tidegate.ports import Connections
 
 
 @contextmanager
-def pipeline_here(subscription: Any, settings: Settings) -> Iterator[Any]:
-    """See `tidegate.runtime.pipeline.open_pipeline`, which is imported only here: it takes its time."""
+def pipeline_here(subscription: Any, settings: Settings, connections: Connections | None = None) -> Iterator[Any]:
+    """See `tidegate.runtime.pipeline.open_pipeline`, which is imported only here: it takes its time.
+
+    Who opens many gives the `connections_here` that all share, so that Airflow is asked once for each.
+    """
     from tidegate.runtime.pipeline import open_pipeline  # noqa: PLC0415 - see above
 
-    with open_pipeline(subscription, settings, connections_here()) as pipeline:
+    with open_pipeline(subscription, settings, connections or connections_here()) as pipeline:
         yield pipeline
 
 

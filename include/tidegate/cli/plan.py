@@ -6,6 +6,7 @@ from typing import Any
 
 import typer
 
+from tidegate.cli.connections import connections_here
 from tidegate.cli.console import Json, out, print_json, table
 from tidegate.cli.pipeline import pipeline_here, warn_of_no_run
 from tidegate.cli.settings import NameOrAll, all_names, settings_here
@@ -13,6 +14,7 @@ from tidegate.config.settings import Settings
 from tidegate.model.counting import counted
 from tidegate.model.errors import TidegateError, UnavailableError
 from tidegate.model.subscription import Subscription
+from tidegate.ports import Connections
 
 _FEW = 20  # partitions that are listed
 _ENDED = ("ignoring", "dead-lettering", "retrying")  # of such a batch nothing is processed
@@ -30,11 +32,11 @@ def plan(name: NameOrAll = None, *, as_json: Json = False) -> None:
 
     settings = settings_here()
     names = all_names(settings) if name is None else [name]
-    definitions = AllDefinitions(settings)
+    definitions, connections = AllDefinitions(settings), connections_here()
     beside = definitions.at_hand()
 
     def look(each: str) -> tuple[dict[str, Any], int]:
-        return _judged(each, settings, lambda: definitions.load_to_run(each, beside))
+        return _judged(each, lambda: _previewed(definitions.load_to_run(each, beside), settings, connections))
 
     documents, codes = [], [0]
     for document, code in in_order(names, look):
@@ -50,10 +52,10 @@ def plan(name: NameOrAll = None, *, as_json: Json = False) -> None:
         raise typer.Exit(code)
 
 
-def _judged(name: str, settings: Settings, load: Callable[[], Subscription]) -> tuple[dict[str, Any], int]:
+def _judged(name: str, preview: Callable[[], dict[str, Any]]) -> tuple[dict[str, Any], int]:
     """What the next run would do, or why it would be refused, and the exit status for it."""
     try:
-        document = _previewed(load(), settings)
+        document = preview()
     except UnavailableError as error:
         return {"subscription": name, "error": str(error)}, _UNAVAILABLE
     except TidegateError as error:
@@ -61,11 +63,11 @@ def _judged(name: str, settings: Settings, load: Callable[[], Subscription]) -> 
     return document, _MOVED if document["reread"] or document["skipped"] else 0
 
 
-def _previewed(subscription: Subscription, settings: Settings) -> dict[str, Any]:
+def _previewed(subscription: Subscription, settings: Settings, connections: Connections) -> dict[str, Any]:
     from tidegate.runtime.preview_document import preview_document  # noqa: PLC0415 - see above
     from tidegate.runtime.unmade_ledger import readable_ledger  # noqa: PLC0415 - see above
 
-    with readable_ledger(settings) as readable, pipeline_here(subscription, readable) as pipeline:
+    with readable_ledger(settings) as readable, pipeline_here(subscription, readable, connections) as pipeline:
         return preview_document(pipeline)
 
 
