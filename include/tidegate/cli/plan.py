@@ -25,7 +25,8 @@ def plan(name: NameOrAll = None, *, as_json: Json = False) -> None:
     """Show what the next run would do, and how that differs from the last run. Nothing is changed.
 
     Exit status: 0 the next run continues where the last one ended, or is the first, 1 a broker or the ledger doesn't
-    answer, 2 the run would be refused, 3 it would read records again, or skip unread ones.
+    answer, or the output isn't mounted here, 2 the run would be refused, 3 it would read records again, or skip unread
+    ones.
     """
     from tidegate.runtime.definitions import AllDefinitions  # noqa: PLC0415 - `tidegate --help` needn't wait for it
     from tidegate.runtime.looks import in_order  # noqa: PLC0415 - see above
