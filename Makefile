@@ -80,6 +80,7 @@ bench: install contenders ## measure Tidegate beside other tools, a whole run, a
 	@$(BIN)/python benchmarks/posts.py --write
 	@$(BIN)/python benchmarks/latency.py --write
 	@$(BIN)/python benchmarks/waiting.py --write
+	@$(BIN)/python benchmarks/looking.py --write
 	@$(BIN)/python benchmarks/parsing.py
 
 contenders: .cache/contenders/.installed ## install what `make bench` measures Tidegate against, apart from .venv
