@@ -183,9 +183,13 @@ class Feed:
 
     def committed(self, group: str) -> dict[int, int]:
         """The group's committed offsets, as Kafka's own tool sees them."""
-        asked = ConsumerGroupTopicPartitions(group)
-        (answer,) = self.admin.list_consumer_group_offsets([asked]).values()
-        return {p.partition: p.offset for p in answer.result(120).topic_partitions if p.topic == self.topic}
+
+        def ask() -> ConsumerGroupTopicPartitions:
+            (answer,) = self.admin.list_consumer_group_offsets([ConsumerGroupTopicPartitions(group)]).values()
+            found: ConsumerGroupTopicPartitions = answer.result(120)
+            return found
+
+        return {p.partition: p.offset for p in _coordinated(ask).topic_partitions if p.topic == self.topic}
 
     def reset(self, group: str, offsets: dict[int, int]) -> None:
         """Move the group as Kafka's own tool does."""
