@@ -1,4 +1,4 @@
-"""What looking at many subscriptions takes: seconds of `tidegate status`, `plan` and `metrics` of them all.
+"""What looking at many subscriptions takes: seconds of the commands that ask a broker about all of them.
 
 `python benchmarks/looking.py [--rounds N] [--write]`. Real broker, SQLite; three partitions each, one connection, no
 position yet. Figures are medians, of the command as a shell starts it.
@@ -6,7 +6,6 @@ position yet. Figures are medians, of the command as a shell starts it.
 
 import argparse
 import json
-import os
 import subprocess
 import sys
 import tempfile
@@ -14,19 +13,13 @@ import time
 from pathlib import Path
 from statistics import median
 
-from confluent_kafka.admin import AdminClient, NewTopic
-
+from many_subscriptions import broker_with_topics, home_of
 from page import Table, show, write
-from tidegate_local.broker import Broker
-from tidegate_local.java import find_java
-from tidegate_local.kafka_jars import kafka_jars
 
-PROJECT = Path(__file__).resolve().parents[1]
 TIDEGATE = Path(sys.executable).with_name("tidegate")
+SPARK = {"conn_type": "spark", "host": "local", "extra": {"spark-binary": str(TIDEGATE.with_name("spark-submit"))}}
 NUMBERS = (1, 10, 100)
-PARTITIONS = 3
-COMMANDS = ("status", "plan", "metrics")
-DEFINITION = "topics: [{name}]\nconsumer: {{group.id: {name}-lake}}\nprocessing: {{output: data/lake/{name}}}\n"
+COMMANDS = ("status", "plan", "metrics", "check --connect")
 
 
 def main() -> None:
@@ -46,27 +39,19 @@ def main() -> None:
 
 def measured(folder: Path, rounds: int) -> dict[int, list[float]]:
     """Seconds of each command by the number of subscriptions."""
-    java = find_java()
-    with Broker(java=java, jars=kafka_jars(java, PROJECT / ".cache"), data=folder / "kafka") as broker:
-        kafka = json.dumps({"conn_type": "kafka", "extra": {"bootstrap.servers": broker.bootstrap_servers}})
-        names = [f"topic-{number}" for number in range(max(NUMBERS))]
-        admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers, "log_level": 0})
-        for made in admin.create_topics([NewTopic(name, PARTITIONS, 1) for name in names]).values():
-            made.result(60)
+    names = [f"topic-{number}" for number in range(max(NUMBERS))]
+    with broker_with_topics(folder / "kafka", names) as servers:
         found = {}
         for number in NUMBERS:
-            home = folder / str(number)
-            (home / "include/subscriptions").mkdir(parents=True)
-            for name in names[:number]:
-                (home / "include/subscriptions" / f"{name}.yaml").write_text(DEFINITION.format(name=name))
-            environment = os.environ | {"TIDEGATE_HOME": str(home), "AIRFLOW_CONN_KAFKA_DEFAULT": kafka}
+            environment = home_of(folder / str(number), names[:number], servers)
+            environment["AIRFLOW_CONN_SPARK_DEFAULT"] = json.dumps(SPARK)
             found[number] = [median(_seconds(each, environment) for _ in range(rounds)) for each in COMMANDS]
     return found
 
 
 def _seconds(command: str, environment: dict[str, str]) -> float:
     began = time.perf_counter()
-    subprocess.run([TIDEGATE, command], env=environment, capture_output=True, check=True)
+    subprocess.run([TIDEGATE, *command.split()], env=environment, capture_output=True, check=True)
     return time.perf_counter() - began
 
 

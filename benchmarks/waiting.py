@@ -19,8 +19,8 @@ from typing import Any
 
 from confluent_kafka import Consumer
 from confluent_kafka import TopicPartition as KafkaPartition
-from confluent_kafka.admin import AdminClient, NewTopic
 
+from many_subscriptions import PARTITIONS, broker_with_topics, home_of
 from page import Table, show, write
 from tidegate.ledger.sql import SqlLedger
 from tidegate.model.offsets import TopicPartition
@@ -29,15 +29,9 @@ from tidegate.runtime.connections import AirflowConnections
 from tidegate.runtime.record_schedule import due_runs
 from tidegate.runtime.waiting import await_news
 from tidegate.steps.await_records import Awaited
-from tidegate_local.broker import Broker
-from tidegate_local.java import find_java
-from tidegate_local.kafka_jars import kafka_jars
 
-PROJECT = Path(__file__).resolve().parents[1]
 NUMBERS = (1, 20, 200)
-PARTITIONS = 3
 WARM_SECONDS = 5.0
-DEFINITION = "topics: [{name}]\nconsumer: {{group.id: {name}-lake}}\nprocessing: {{output: data/lake/{name}}}\n"
 
 
 def main() -> None:
@@ -62,23 +56,13 @@ def main() -> None:
 
 def measured(folder: Path, seconds: float) -> dict[int, list[float]]:
     """CPU seconds an hour of each kind by the number of subscriptions, beyond those of a process where none waits."""
-    java = find_java()
-    with Broker(java=java, jars=kafka_jars(java, PROJECT / ".cache"), data=folder / "kafka") as broker:
-        names = [f"topic-{number}" for number in range(max(NUMBERS))]
-        admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers, "log_level": 0})
-        for made in admin.create_topics([NewTopic(name, PARTITIONS, 1) for name in names]).values():
-            made.result(60)
+    names = [f"topic-{number}" for number in range(max(NUMBERS))]
+    with broker_with_topics(folder / "kafka", names) as servers:
         for name in names:
-            group = Consumer({"bootstrap.servers": broker.bootstrap_servers, "group.id": f"{name}-lake"})
+            group = Consumer({"bootstrap.servers": servers, "group.id": f"{name}-lake"})
             group.commit(offsets=[KafkaPartition(*at, 0) for at in positions(name)], asynchronous=False)
             group.close()
-        definitions = folder / "include/subscriptions"
-        definitions.mkdir(parents=True)
-        for name in names:
-            (definitions / f"{name}.yaml").write_text(DEFINITION.format(name=name))
-        extra = {"bootstrap.servers": broker.bootstrap_servers}
-        kafka = json.dumps({"conn_type": "kafka", "extra": extra})
-        environment = os.environ | {"TIDEGATE_HOME": str(folder), "AIRFLOW_CONN_KAFKA_DEFAULT": kafka}
+        environment = home_of(folder, names, servers)
         SqlLedger(f"sqlite:///{folder}/data/ledger.db")
         idle = _spent("deferred", 0, seconds, environment)
         return {
