@@ -14,9 +14,9 @@ _PROPERTY = "failure-strategy"
 
 def with_strategy_errors(report: Report) -> Report:
     """The report, with an error for each definition whose own failure strategy can't be begun."""
-    faults = {draft[1].name: [*_faults(draft)] for draft in report.usable}
-    usable = tuple(draft for draft in report.usable if not faults[draft[1].name])
-    return Report(usable, (*report.problems, *(problem for each in faults.values() for problem in each)))
+    examined = [(draft, [*_faults(draft)]) for draft in report.usable]
+    usable = tuple(draft for draft, faults in examined if not faults)
+    return Report(usable, (*report.problems, *(problem for _, faults in examined for problem in faults)))
 
 
 def _faults(draft: Draft) -> Iterator[Problem]:
