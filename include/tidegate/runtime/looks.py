@@ -13,7 +13,7 @@ THREADS = 16
 T = TypeVar("T")
 
 
-def looks(names: Sequence[str], look: Callable[[str], T], threads: int | None = None) -> Mapping[str, Future[T]]:
+def looks(names: Sequence[str], look: Callable[[str], T]) -> Mapping[str, Future[T]]:
     """What comes of looking at each of these subscriptions, which begins at once, in their order, so many at a time.
 
     One that is cancelled before it has begun isn't looked at. A thread that hangs is left to itself, and ends with the
@@ -23,7 +23,7 @@ def looks(names: Sequence[str], look: Callable[[str], T], threads: int | None = 
     waiting: queue.SimpleQueue[str] = queue.SimpleQueue()
     for name in found:
         waiting.put(name)
-    for number in range(min(threads or THREADS, len(found))):
+    for number in range(min(THREADS, len(found))):
         inherited = copy_context()  # what the caller runs in, as within Airflow
         target = partial(inherited.run, _look_at_each, waiting, found, look)
         Thread(target=target, name=f"look-{number}", daemon=True).start()

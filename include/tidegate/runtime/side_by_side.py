@@ -13,7 +13,7 @@ from tidegate.ledger.observations import Observation, Observations
 from tidegate.model.errors import UnavailableError
 from tidegate.ports import Connections
 from tidegate.runtime.definitions import AllDefinitions
-from tidegate.runtime.looks import THREADS, looks
+from tidegate.runtime.looks import looks
 from tidegate.runtime.observing import Refused, observe
 
 _NEVER = datetime.min.replace(tzinfo=UTC)
@@ -33,7 +33,7 @@ class Sighting:
 
 
 def observe_side_by_side(
-    names: Sequence[str], settings: Settings, connections: Connections, seconds: float, threads: int = THREADS
+    names: Sequence[str], settings: Settings, connections: Connections, seconds: float
 ) -> Iterator[Sighting]:
     """Look at each subscription, and tell of each when that is done, at the latest when the seconds are over.
 
@@ -45,7 +45,7 @@ def observe_side_by_side(
     left = dict.fromkeys(names, clock.now())
     times = Observations(settings.ledger).times()
     sight = partial(_sighting, settings=settings, connections=connections, clock=clock, refused=refused)
-    begun = looks(sorted(names, key=lambda name: times.get(name, _NEVER)), sight, threads)
+    begun = looks(sorted(names, key=lambda name: times.get(name, _NEVER)), sight)
     with suppress(TimeoutError):
         for look in as_completed(begun.values(), seconds):
             sighting = look.result()

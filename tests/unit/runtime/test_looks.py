@@ -5,6 +5,7 @@ from threading import Barrier, Event
 
 import pytest
 
+from tidegate.runtime import looks as looks_module
 from tidegate.runtime.looks import in_order, looks
 
 LONGEST = 20.0
@@ -33,9 +34,10 @@ def test_a_look_sees_the_context_of_whoever_begins_it() -> None:
     assert list(in_order(["a"], lambda _: inside.get())) == ["Airflow"]
 
 
-def test_no_more_looks_are_under_way_than_threads() -> None:
+def test_no_more_looks_are_under_way_than_threads(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(looks_module, "THREADS", 1)
     go_on = Event()
-    begun = looks(["first", "second"], lambda _: go_on.wait(LONGEST), threads=1)
+    begun = looks(["first", "second"], lambda _: go_on.wait(LONGEST))
     assert begun["second"].cancel()
     go_on.set()
     assert begun["first"].result(LONGEST) is True

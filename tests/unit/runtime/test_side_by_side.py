@@ -9,6 +9,7 @@ from tidegate.config.settings import Settings
 from tidegate.ledger.observations import Observations
 from tidegate.model.errors import WrongDefinitionError
 from tidegate.ports import Connection
+from tidegate.runtime import looks
 from tidegate.runtime.side_by_side import observe_side_by_side
 
 DEFINITION = "topics: [a]\nconnection: {0}\nconsumer: {{group.id: {0}}}\nprocessing: {{output: data/{0}}}\n"
@@ -39,9 +40,10 @@ def settings(tmp_path: Path) -> Settings:
     return Settings.from_environment({"TIDEGATE_HOME": str(tmp_path)})
 
 
-def test_one_that_hangs_or_breaks_keeps_no_other_waiting(settings: Settings) -> None:
+def test_one_that_hangs_or_breaks_keeps_no_other_waiting(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(looks, "THREADS", 2)
     connections = Hanging()
-    looked = observe_side_by_side(["hangs", "breaks", "flights", "weather"], settings, connections, LONGEST, threads=2)
+    looked = observe_side_by_side(["hangs", "breaks", "flights", "weather"], settings, connections, LONGEST)
     try:
         first = {each.subscription: each for each in (next(looked) for _ in range(3))}
     finally:
@@ -64,11 +66,12 @@ def test_what_takes_longer_than_all_may_is_told(settings: Settings) -> None:
     assert (hangs.subscription, str(hangs.error)) == ("hangs", "it took longer than 0 s to look at it")
 
 
-def test_those_that_nobody_has_seen_for_longest_come_first(settings: Settings) -> None:
+def test_those_that_nobody_has_seen_for_longest_come_first(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(looks, "THREADS", 1)
     for name in ("weather", "flights"):
         Observations(settings.ledger).note(name, {"verdict": "OK"})
     connections = Hanging()
-    list(observe_side_by_side(["flights", "weather", "breaks"], settings, connections, LONGEST, threads=1))
+    list(observe_side_by_side(["flights", "weather", "breaks"], settings, connections, LONGEST))
     assert connections.asked == ["breaks", "weather", "flights"]
 
 
