@@ -2,8 +2,9 @@
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from functools import cache
-from typing import TypeVar
+from functools import cache, wraps
+from threading import Lock
+from typing import ParamSpec, TypeVar
 
 from tidegate.config.check import Report
 from tidegate.config.drafts import Draft
@@ -29,6 +30,7 @@ from tidegate.model.subscription import (
 from tidegate.parquet.known_stores import object_place, object_system, use_connections
 from tidegate.parquet.object_stores import object_store
 from tidegate.ports import Connections, SchemaType
+from tidegate.runtime.looks import in_order
 from tidegate.runtime.processor import http_processor_of
 from tidegate.security.client import kafka_client
 from tidegate.security.java import java_client
@@ -44,6 +46,7 @@ _REGISTRY = "deserialization.schema-registry"
 _SPARK = "processing.connection"
 _OUTPUT = "processing.output"
 _LANDING = variable("landing")
+P = ParamSpec("P")
 T = TypeVar("T")
 
 _KINDS: Mapping[DeserializerName, SchemaType] = {"avro": "AVRO", "json-schema": "JSON", "protobuf": "PROTOBUF"}
@@ -52,11 +55,16 @@ _KINDS: Mapping[DeserializerName, SchemaType] = {"avro": "AVRO", "json-schema": 
 def connected(report: Report, settings: Settings, connections: Connections, seconds: float = SECONDS) -> Report:
     """The report, with what each usable definition lacks outside.
 
-    What several of them have in common is asked once.
+    Several are looked at at once; what they have in common is asked once.
     """
     use_connections(connections)
     outside = _Outside(settings, connections, seconds)
-    found = [problem for draft in report.usable for problem in _Examination(draft, outside).problems()]
+    drafts = {str(draft[0].file): draft for draft in report.usable}
+
+    def look(file: str) -> list[Problem]:
+        return [*_Examination(drafts[file], outside).problems()]
+
+    found = [problem for each in in_order([*drafts], look) for problem in each]
     found += _problems_of_all(settings, outside)
     broken = {problem.file for problem in found if problem.severity == "error"}
     usable = tuple(draft for draft in report.usable if str(draft[0].file) not in broken)
@@ -79,22 +87,23 @@ class _Outside:
         self._settings = settings
         self._connections = connections
         self._seconds = seconds
-        self.cluster = cache(self._cluster)
-        self.partitions = cache(self._partitions)
-        self.registry = cache(self._registry)
-        self.spark = cache(self._spark)
+        self.cluster = _in_turn(cache(self._cluster))
+        self.partitions = _in_turn(cache(self._partitions))
+        self.registry = _in_turn(cache(self._registry))
+        self.spark = _in_turn(cache(self._spark))
         self._unusable: dict[tuple[str | None, str], TidegateError | None] = {}
-        self._store = cache(self._store_lacks)
-        self._catalog = cache(self._catalog_lacks)
+        self._bucket = _in_turn(self._bucket_lacks)
+        self._store = _in_turn(cache(self._store_lacks))
+        self._catalog = _in_turn(cache(self._catalog_lacks))
 
     def landing(self) -> TidegateError | None:
         """Why the bucket of the landing can't be used."""
-        return self._bucket_lacks(self._settings.landing)
+        return self._bucket(self._settings.landing)
 
     def output(self, subscription: Subscription) -> TidegateError | None:
         """Why the bucket of a subscription's output, or its catalog, can't be used."""
         output = parse_output(output_uri(self._settings.home, subscription.processing))
-        return self._catalog(output) if isinstance(output, IcebergTable) else self._bucket_lacks(output.folder)
+        return self._catalog(output) if isinstance(output, IcebergTable) else self._bucket(output.folder)
 
     def unlike_java(self, connection_id: str) -> TidegateError | None:
         """Why Spark's executors, whose client is Java's, can't use a Kafka connection."""
@@ -308,6 +317,18 @@ class _Examination:
     def _problem(self, path: str, message: str, rule: str, severity: Severity = "error") -> Problem:
         reading = self.draft[0]
         return Problem(message, rule, path, None, severity, str(reading.file), reading.line(path))
+
+
+def _in_turn(question: Callable[P, T]) -> Callable[P, T]:
+    """One after the other, whatever thread asks: who comes later finds what the first remembers."""
+    lock = Lock()
+
+    @wraps(question)
+    def ask(*args: P.args, **kwargs: P.kwargs) -> T:
+        with lock:
+            return question(*args, **kwargs)
+
+    return ask
 
 
 def _attempt(question: Callable[[], T]) -> T | TidegateError:
