@@ -12,10 +12,10 @@ from tidegate.config.settings import Settings
 from tidegate.ledger.alerts import AlertLog
 from tidegate.model.alerting import AlertProperties
 from tidegate.model.subscription import Subscription
-from tidegate.runtime.alert_rules import Document
-from tidegate.runtime.alerts import Alert, Look, tell
+from tidegate.monitoring.alert_rules import Document
+from tidegate.monitoring.alerts import Alert, Look, tell
+from tidegate.monitoring.observing import observe
 from tidegate.runtime.definitions import AllDefinitions
-from tidegate.runtime.observing import observe
 from tidegate_airflow.connections import AirflowConnections
 from tidegate_airflow.links import dag_url, page_url
 from tidegate_airflow.notifiers import notify

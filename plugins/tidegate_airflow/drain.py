@@ -26,7 +26,7 @@ class DrainOperator(StepOperator):
         if batch_id is None:
             raise AirflowSkipException("nothing was planned: nothing follows")
         number = _number(context["run_id"]) + 1
-        from tidegate.runtime.actions.running import records_waiting  # noqa: PLC0415 (nothing of this at parse time)
+        from tidegate.operations.actions.running import records_waiting  # noqa: PLC0415 (nothing of this at parse time)
 
         with self._pipeline(context) as pipeline:
             subscription, waiting = pipeline.subscription, records_waiting(pipeline)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from airflow.sdk import Context
 
     from tidegate.ledger.observations import Observation
-    from tidegate.runtime.side_by_side import Sighting
+    from tidegate.monitoring.side_by_side import Sighting
 
 _LOOKING_SECONDS = 200.0  # less than five minutes, with what else a run does
 _LONGEST = timedelta(minutes=10)
@@ -69,8 +69,8 @@ class _Monitoring:
     def run(self) -> None:
         """Look and tell. Raises UnavailableError, UnusableLedgerError."""
         from tidegate.ledger.alerts import AlertLog  # noqa: PLC0415 (nothing of this at parse time)
-        from tidegate.runtime.alert_rules import gone  # noqa: PLC0415 (see above)
-        from tidegate.runtime.observing import orphans  # noqa: PLC0415 (see above)
+        from tidegate.monitoring.alert_rules import gone  # noqa: PLC0415 (see above)
+        from tidegate.monitoring.observing import orphans  # noqa: PLC0415 (see above)
 
         kept = AlertLog(self._settings.ledger)
         began_at = kept.now()
@@ -89,7 +89,7 @@ class _Monitoring:
             self._tell(name, began_at, gone(name))
 
     def _sightings(self, names: list[str]) -> "Iterator[Sighting]":
-        from tidegate.runtime.side_by_side import observe_side_by_side  # noqa: PLC0415 (see above)
+        from tidegate.monitoring.side_by_side import observe_side_by_side  # noqa: PLC0415 (see above)
         from tidegate_airflow.connections import AirflowConnections  # noqa: PLC0415 (see above)
 
         return observe_side_by_side(names, self._settings, AirflowConnections(), _LOOKING_SECONDS)

@@ -13,7 +13,7 @@ from airflow.sdk import BaseNotifier
 from airflow.sdk.log import redact
 
 from tidegate.model.errors import UnavailableError, WrongDefinitionError
-from tidegate.runtime.alerts import Alert
+from tidegate.monitoring.alerts import Alert
 
 _SECONDS = 60.0  # less than a claim holds
 

@@ -27,9 +27,9 @@ if TYPE_CHECKING:
     from tidegate.config.settings import Settings
     from tidegate.model.batch import Batch
     from tidegate.model.subscription import Subscription
+    from tidegate.operations.replay import Replayed
     from tidegate.ports import Replay
     from tidegate.runtime.pipeline import Pipeline
-    from tidegate.runtime.replay import Replayed
 
 REFUSED = "refused"
 """XCom key: why the task has failed, for the page to show."""
@@ -86,7 +86,7 @@ class ClearOperator(OperationOperator):
     form = CLEAR_FORM
 
     def _operate(self, pipeline: "Pipeline", params: Mapping[str, Any], by: str) -> dict[str, Any]:
-        from tidegate.runtime.actions.clearing import preview_clear, what_follows  # noqa: PLC0415 (see above)
+        from tidegate.operations.actions.clearing import preview_clear, what_follows  # noqa: PLC0415 (see above)
 
         answer, note, named_batch = Resolution(params["answer"]), params["note"] or "", params["batch"] or None
         if previewed := params["previewed"]:
@@ -101,7 +101,7 @@ class CommitOpenOperator(OperationOperator):
     form = COMMIT_FORM
 
     def _operate(self, pipeline: "Pipeline", params: Mapping[str, Any], by: str) -> dict[str, Any]:  # noqa: ARG002 (as others)
-        from tidegate.runtime.actions.committing import preview_commit  # noqa: PLC0415 (see above)
+        from tidegate.operations.actions.committing import preview_commit  # noqa: PLC0415 (see above)
 
         named_batch = params["batch"] or None
         if previewed := params["previewed"]:
@@ -116,7 +116,7 @@ class ResetOperator(OperationOperator):
     form = RESET_FORM
 
     def _operate(self, pipeline: "Pipeline", params: Mapping[str, Any], by: str) -> dict[str, Any]:
-        from tidegate.runtime.actions.resetting import preview_reset, reset_request  # noqa: PLC0415 (see above)
+        from tidegate.operations.actions.resetting import preview_reset, reset_request  # noqa: PLC0415 (see above)
         from tidegate.steps.reset_group import reset_group  # noqa: PLC0415 (see above)
 
         request = reset_request(pipeline, params, by)
@@ -139,8 +139,8 @@ class ReplayOperator(OperationOperator):
     form = REPLAY_FORM
 
     def _operate(self, pipeline: "Pipeline", params: Mapping[str, Any], by: str) -> dict[str, Any]:
-        from tidegate.runtime.actions.replaying import preview_of_replay, replay_request  # noqa: PLC0415 (see above)
-        from tidegate.runtime.replay import Replayed, begin_replay  # noqa: PLC0415 (see above)
+        from tidegate.operations.actions.replaying import preview_of_replay, replay_request  # noqa: PLC0415 (see above)
+        from tidegate.operations.replay import Replayed, begin_replay  # noqa: PLC0415 (see above)
 
         start, end, home = params["from"], params["to"], self._settings().home
         request = replay_request(start, end, params["output"], by, params["note"] or "")
@@ -161,8 +161,8 @@ class ReplayOperator(OperationOperator):
         }
 
     def _replay(self, live: "Pipeline", replay: "Replay", by: str) -> "Replayed":
+        from tidegate.operations.replay import derived, run_replay  # noqa: PLC0415 (see above)
         from tidegate.runtime.pipeline import open_pipeline  # noqa: PLC0415 (see above)
-        from tidegate.runtime.replay import derived, run_replay  # noqa: PLC0415 (see above)
         from tidegate_airflow.connections import AirflowConnections  # noqa: PLC0415 (see above)
 
         settings, subscription = self._settings(), derived(live.subscription, replay)
@@ -184,8 +184,8 @@ class RedriveOperator(OperationOperator):
     form = REDRIVE_FORM
 
     def _operate(self, pipeline: "Pipeline", params: Mapping[str, Any], by: str) -> dict[str, Any]:
-        from tidegate.runtime.actions.redriving import preview_redrive, redrive_request  # noqa: PLC0415 (see above)
-        from tidegate.runtime.dead_letters import open_dead_letters  # noqa: PLC0415 (see above)
+        from tidegate.operations.actions.redriving import preview_redrive, redrive_request  # noqa: PLC0415 (see above)
+        from tidegate.operations.dead_letters import open_dead_letters  # noqa: PLC0415 (see above)
         from tidegate_airflow.connections import AirflowConnections  # noqa: PLC0415 (see above)
 
         with open_dead_letters(pipeline.subscription, self._settings(), AirflowConnections()) as letters:

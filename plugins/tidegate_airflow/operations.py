@@ -24,8 +24,8 @@ from tidegate_airflow.task_failures import logged_failure
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
-    from tidegate.runtime.maintain import Maintained
-    from tidegate.runtime.prune import PrunedSubscription
+    from tidegate.operations.maintain import Maintained
+    from tidegate.operations.prune import PrunedSubscription
 
     Swept = PrunedSubscription | Maintained
 
@@ -88,8 +88,8 @@ class PruneOperator(SweepOperator):
     """Prunes all subscriptions."""
 
     def _sweep(self, names: Sequence[str], settings: Settings, *, dry_run: bool) -> Iterable["Swept"]:
+        from tidegate.operations.prune import prune_all  # noqa: PLC0415 (see above)
         from tidegate.parquet.known_stores import use_connections  # noqa: PLC0415 (parsing needn't wait for it)
-        from tidegate.runtime.prune import prune_all  # noqa: PLC0415 (see above)
         from tidegate_airflow.connections import AirflowConnections  # noqa: PLC0415 (see above)
 
         use_connections(AirflowConnections())
@@ -100,7 +100,7 @@ class MaintenanceOperator(SweepOperator):
     """Maintains the tables of all subscriptions."""
 
     def _sweep(self, names: Sequence[str], settings: Settings, *, dry_run: bool) -> Iterable["Swept"]:
-        from tidegate.runtime.maintain import maintain_all  # noqa: PLC0415 (parsing needn't wait for it)
+        from tidegate.operations.maintain import maintain_all  # noqa: PLC0415 (parsing needn't wait for it)
         from tidegate_airflow.connections import AirflowConnections  # noqa: PLC0415 (see above)
 
         return maintain_all(names, settings, AirflowConnections(), dry_run=dry_run)

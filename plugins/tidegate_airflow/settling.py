@@ -57,7 +57,7 @@ class _SettlingOperator(BatchOperator):
         }
 
     def _settled(self, context: "Context") -> "Batch":
-        from tidegate.runtime.lag import lag_behind  # noqa: PLC0415 (nothing of this at parse time)
+        from tidegate.monitoring.lag import lag_behind  # noqa: PLC0415 (nothing of this at parse time)
         from tidegate.runtime.run_note import run_note  # noqa: PLC0415 (see above)
 
         batch_id = self._batch_id(context)

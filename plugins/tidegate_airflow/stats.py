@@ -11,9 +11,9 @@ from airflow.sdk.observability.stats import Stats
 
 from tidegate.config.settings import Settings
 from tidegate.ledger.observations import Observation
-from tidegate.runtime.figures import figures_of
-from tidegate.runtime.health import Verdict
-from tidegate.runtime.metrics import METRICS, Figures, Metric, Sample
+from tidegate.monitoring.figures import figures_of
+from tidegate.monitoring.health import Verdict
+from tidegate.monitoring.metrics import METRICS, Figures, Metric, Sample
 
 PREFIX = "tidegate"
 STEP = "step"

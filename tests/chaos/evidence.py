@@ -25,8 +25,8 @@ from tidegate.model.dead_letter_headers import PARTITION
 from tidegate.model.failure_policy import FAILURE_POLICIES, DeadLetterUse
 from tidegate.model.output_uri import is_table
 from tidegate.model.records import last
+from tidegate.operations.maintain import remove_orphans
 from tidegate.ports import HistoryEntry
-from tidegate.runtime.maintain import remove_orphans
 from tidegate.testing.connections import MemoryConnections
 
 _ALL = 1_000_000

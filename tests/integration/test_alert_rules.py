@@ -11,8 +11,8 @@ import yaml
 from prometheus import promtool
 
 from tidegate.cli.metrics import template
-from tidegate.runtime.exposition import exposed
-from tidegate.runtime.metrics import METRICS, Figures
+from tidegate.monitoring.exposition import exposed
+from tidegate.monitoring.metrics import METRICS, Figures
 
 TESTS = Path(__file__).with_name("rules") / "tidegate.test.yml"
 SERIES = {series for metric in METRICS for series in metric.series}

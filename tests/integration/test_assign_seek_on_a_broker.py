@@ -8,7 +8,7 @@ from definition_files import LEAST
 
 from tidegate.config.reading import load
 from tidegate.model.subscription import TopicSelection
-from tidegate.runtime.status import status_of
+from tidegate.monitoring.status import status_of
 from tidegate_local.broker import Broker
 
 pytestmark = pytest.mark.broker

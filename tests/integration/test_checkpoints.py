@@ -10,8 +10,8 @@ from confluent_kafka.admin import AdminClient
 from tidegate.model.batch import Outcome
 from tidegate.model.errors import BatchFailedError, StaleError, WrongDefinitionError
 from tidegate.model.subscription import DeadLetterQueue
+from tidegate.monitoring.status import status_of
 from tidegate.runtime.pipeline import Pipeline
-from tidegate.runtime.status import status_of
 from tidegate.steps.move_positions import move_positions
 from tidegate.testing.copying import CopyingProcessor
 from tidegate_local.broker import Broker

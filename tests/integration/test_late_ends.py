@@ -16,7 +16,7 @@ from tidegate.kafka.offsets import KafkaOffsets
 from tidegate.kafka.transaction import TransactionalFence
 from tidegate.model.errors import BrokerUnavailableError, CommitUnknownError, TidegateError
 from tidegate.model.offsets import TopicPartition
-from tidegate.runtime import dead_letters as opening
+from tidegate.operations import dead_letters as opening
 from tidegate_local import traffic as kafka
 from tidegate_local.broker import Broker, Listener
 from tidegate_local.java import find_java

@@ -24,8 +24,8 @@ from confluent_kafka.admin import AdminClient
 from documents import ROOT, blocks
 
 from tidegate.model.errors import StaleError
+from tidegate.monitoring.status import status_of
 from tidegate.runtime.run import run_batch
-from tidegate.runtime.status import status_of
 from tidegate_local.broker import Broker
 from tidegate_local.postgres import Postgres, find_programs
 

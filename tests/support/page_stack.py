@@ -24,10 +24,10 @@ from confluent_kafka.admin import AdminClient
 from quiet_airflow import QuietHome
 
 from tidegate.config.settings import Settings
+from tidegate.monitoring.observing import observe_all
 from tidegate.ports import Processor
 from tidegate.runtime.connections import AirflowConnections
 from tidegate.runtime.definitions import AllDefinitions
-from tidegate.runtime.observing import observe_all
 from tidegate.runtime.pipeline import Pipeline, open_pipeline
 from tidegate.runtime.run import run_batch
 from tidegate.testing.copying import CopyingProcessor

@@ -17,8 +17,8 @@ from tidegate.config.settings import Settings
 from tidegate.dead_letters.redriver import RedriveRequest
 from tidegate.dead_letters.targets import Targets
 from tidegate.model.subscription import TopicNames
+from tidegate.operations.dead_letters import OpenDeadLetters, open_dead_letters
 from tidegate.ports import Connection
-from tidegate.runtime.dead_letters import OpenDeadLetters, open_dead_letters
 from tidegate.testing.connections import MemoryConnections
 from tidegate_local.broker import Broker
 

@@ -6,7 +6,7 @@ import yaml
 from documents import ROOT
 
 from tidegate.cli.metrics import template
-from tidegate.runtime.metrics import METRICS, Metric
+from tidegate.monitoring.metrics import METRICS, Metric
 
 PAGE = (ROOT / "docs/metrics.md").read_text("utf-8")
 

@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 
-@pytest.mark.parametrize("room", ["tidegate.steps", "tidegate.runtime"])
+@pytest.mark.parametrize("room", ["steps", "runtime", "monitoring", "operations", "checks"])
 def test_a_room_says_what_each_of_its_files_is_for(room: str) -> None:
-    package = importlib.import_module(room)
+    package = importlib.import_module(f"tidegate.{room}")
     assert package.__doc__
     assert package.__file__
     files = {file.name for file in Path(package.__file__).parent.glob("*.py")} - {"__init__.py"}

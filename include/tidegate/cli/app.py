@@ -195,7 +195,7 @@ def check(
 
     Exit status: 0 no error, 1 errors, 2 there is no definition to check.
     """
-    from tidegate.runtime.other_dags import with_other_dags  # noqa: PLC0415 - see above
+    from tidegate.checks.other_dags import with_other_dags  # noqa: PLC0415 - see above
 
     settings = settings_here()
     waiting = err.status("checking") if err.is_terminal else nullcontext()
@@ -265,7 +265,7 @@ def _named(path: Path, definitions: Any) -> Path:
 
 def _with_own_strategies(report: Any) -> Any:
     """With an error for a failure strategy of another package that can't be begun."""
-    from tidegate.runtime.own_strategies import with_strategy_errors  # noqa: PLC0415 - see above
+    from tidegate.checks.own_strategies import with_strategy_errors  # noqa: PLC0415 - see above
 
     return with_strategy_errors(report)
 
@@ -280,7 +280,7 @@ def _with_executors(report: Any, settings: Settings, severity: Severity) -> Any:
 
 def _with_pools(report: Any, asked: Any, *, connect: bool) -> Any:
     """With an error for a pool that Airflow doesn't have: known inside of Airflow, elsewhere it is asked."""
-    from tidegate.runtime.pools import AirflowPools, with_pool_errors  # noqa: PLC0415 - see above
+    from tidegate.checks.pools import AirflowPools, with_pool_errors  # noqa: PLC0415 - see above
 
     inside = inside_airflow.get()
     ask = inside.pools if inside else (AirflowPools(os.environ) if connect else None)
@@ -290,8 +290,8 @@ def _with_pools(report: Any, asked: Any, *, connect: bool) -> Any:
 def _with_orphans(report: Any, settings: Settings) -> Any:
     """With a warning for each open batch of which there is no definition; a ledger that is away is another's affair."""
     from tidegate.ledger.holders import orphaned_batches  # noqa: PLC0415 - see above
+    from tidegate.monitoring.health import orphaned  # noqa: PLC0415 - see above
     from tidegate.runtime.definitions import AllDefinitions  # noqa: PLC0415 - see above
-    from tidegate.runtime.health import orphaned  # noqa: PLC0415 - see above
 
     try:
         names = AllDefinitions(settings).names()
@@ -307,7 +307,7 @@ def _with_orphans(report: Any, settings: Settings) -> Any:
 
 
 def _connected(report: Any, settings: Settings) -> Any:
-    from tidegate.runtime.connection_check import connected  # noqa: PLC0415 - see above
+    from tidegate.checks.connection_check import connected  # noqa: PLC0415 - see above
 
     return connected(report, settings, connections_here())
 
@@ -376,7 +376,7 @@ def clear(
     counts as failed then. Dead-letter and skip are final.
     """
     from tidegate.model.batch import Resolution  # noqa: PLC0415 - see above
-    from tidegate.runtime.actions.clearing import what_follows  # noqa: PLC0415 - see above
+    from tidegate.operations.actions.clearing import what_follows  # noqa: PLC0415 - see above
     from tidegate.runtime.definitions import AllDefinitions  # noqa: PLC0415 - see above
 
     settings, resolution = settings_here(), Resolution(answer.value)

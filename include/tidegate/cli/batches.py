@@ -33,7 +33,7 @@ def batches(
     from tidegate.ledger.generations import SqlGenerations  # noqa: PLC0415 - `tidegate --help` needn't wait for it
     from tidegate.ledger.holders import has_tables  # noqa: PLC0415 - see above
     from tidegate.ledger.sql import SqlLedger  # noqa: PLC0415 - see above
-    from tidegate.runtime.batch_document import listed_batch  # noqa: PLC0415 - see above
+    from tidegate.monitoring.batch_document import listed_batch  # noqa: PLC0415 - see above
     from tidegate.runtime.definitions import AllDefinitions  # noqa: PLC0415 - see above
     from tidegate.runtime.unmade_ledger import require_runs  # noqa: PLC0415 - see above
 
@@ -70,7 +70,7 @@ def show(
 ) -> None:
     """Show one batch: ranges, times, files, deliveries and why they failed, and who decided what."""
     from tidegate.ledger.batch_record import batch_record  # noqa: PLC0415 - see above
-    from tidegate.runtime.batch_document import batch_document  # noqa: PLC0415 - see above
+    from tidegate.monitoring.batch_document import batch_document  # noqa: PLC0415 - see above
     from tidegate.runtime.unmade_ledger import no_run  # noqa: PLC0415 - see above
 
     settings = settings_here()

@@ -13,8 +13,8 @@ MEANING = (
 
 
 def bound(written: str, time: str | None = None) -> Any:
-    """What it means, see `tidegate.runtime.reset_syntax.target`."""
-    from tidegate.runtime import reset_syntax  # noqa: PLC0415 - `tidegate --help` needn't wait for it
+    """What it means, see `tidegate.operations.reset_syntax.target`."""
+    from tidegate.operations import reset_syntax  # noqa: PLC0415 - `tidegate --help` needn't wait for it
 
     text = offsets_in(written)
     if text is not None:

@@ -241,7 +241,7 @@ def _tell(
 
 @contextmanager
 def _opened(name: str, *, changes: bool) -> Iterator[Any]:
-    from tidegate.runtime.dead_letters import open_dead_letters  # noqa: PLC0415 - see above
+    from tidegate.operations.dead_letters import open_dead_letters  # noqa: PLC0415 - see above
     from tidegate.runtime.definitions import AllDefinitions  # noqa: PLC0415 - see above
 
     settings = settings_here()

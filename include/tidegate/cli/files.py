@@ -112,8 +112,8 @@ def _found_since(batch_id: str, output: str, settings: Settings) -> "list[Publis
 
 def _refuse_lost(name: str, output: str, settings: Settings, connections: Connections) -> None:
     """Raise LostDataError where the output lost its newest batch; without a ledger that answers that isn't known."""
+    from tidegate.operations.lost_output import refuse_lost  # noqa: PLC0415 - see above
     from tidegate.runtime.lakes import lakes  # noqa: PLC0415 - see above
-    from tidegate.runtime.lost_output import refuse_lost  # noqa: PLC0415 - see above
 
     try:
         refuse_lost(name, output, settings, lambda batch_id: bool(lakes(connections).published_ids(output, [batch_id])))

@@ -34,7 +34,7 @@ def describe(
     Nothing is changed. --json adds OCI Streaming's view of each partition, whose committedOffset is the last offset
     that was read.
     """
-    from tidegate.runtime.group_description import describe_group  # noqa: PLC0415 - see above
+    from tidegate.monitoring.group_description import describe_group  # noqa: PLC0415 - see above
 
     if offsets and as_json:
         raise typer.BadParameter("--offsets prints lines of a file: leave --json out, which has the offsets, too")
@@ -83,7 +83,7 @@ def reset(
     Refused while the group has live members, and without --abandon while a batch is open. Records that are skipped
     aren't read; those that are read again are published again, beside their earlier rows.
     """
-    from tidegate.runtime import reset_syntax  # noqa: PLC0415 - see above
+    from tidegate.operations import reset_syntax  # noqa: PLC0415 - see above
     from tidegate.steps.reset_group import ResetRequest, ToOffsets, reset_group  # noqa: PLC0415 - see above
     from tidegate.steps.selection import partitions_of  # noqa: PLC0415 - see above
 

@@ -23,7 +23,7 @@ def maintain(
     remove the files that only they name. Both, and Parquet on an object store: remove what Spark jobs wrote after their
     batch had ended. It may run at any time, also during runs.
     """
-    from tidegate.runtime.maintain import maintain_all  # noqa: PLC0415 - see above
+    from tidegate.operations.maintain import maintain_all  # noqa: PLC0415 - see above
 
     settings = settings_here()
     names = all_names(settings) if name is None else [name]

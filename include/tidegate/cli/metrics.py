@@ -64,15 +64,15 @@ def _names(name: str | None, settings: Settings) -> list[str]:
 
 
 def _observe(names: Sequence[str], settings: Settings) -> None:
-    from tidegate.runtime.observing import observe_all  # noqa: PLC0415 - see above
+    from tidegate.monitoring.observing import observe_all  # noqa: PLC0415 - see above
 
     for _ in observe_all(names, settings, connections_here()):
         pass
 
 
 def _print(names: Sequence[str], settings: Settings, text_format: TextFormat) -> None:
-    from tidegate.runtime.exposition import OPENMETRICS, PROMETHEUS, exposed  # noqa: PLC0415 - see above
-    from tidegate.runtime.figures import figures_of  # noqa: PLC0415 - see above
+    from tidegate.monitoring.exposition import OPENMETRICS, PROMETHEUS, exposed  # noqa: PLC0415 - see above
+    from tidegate.monitoring.figures import figures_of  # noqa: PLC0415 - see above
 
     accept = OPENMETRICS if text_format is TextFormat.OPENMETRICS else PROMETHEUS
     text, _ = exposed(figures_of(names, settings), accept)

@@ -65,7 +65,7 @@ def _judged(name: str, preview: Callable[[], dict[str, Any]]) -> tuple[dict[str,
 
 
 def _previewed(subscription: Subscription, settings: Settings, connections: Connections) -> dict[str, Any]:
-    from tidegate.runtime.preview_document import preview_document  # noqa: PLC0415 - see above
+    from tidegate.operations.preview_document import preview_document  # noqa: PLC0415 - see above
     from tidegate.runtime.unmade_ledger import readable_ledger  # noqa: PLC0415 - see above
 
     with readable_ledger(settings) as readable, pipeline_here(subscription, readable, connections) as pipeline:

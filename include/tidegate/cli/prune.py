@@ -26,9 +26,9 @@ def prune(
     somebody decided about, or that are the newest of their group; also those of subscriptions without a definition,
     which --removed removes.
     """
+    from tidegate.operations.prune import prune_all, prune_removed  # noqa: PLC0415 - see above
     from tidegate.parquet.known_stores import use_connections  # noqa: PLC0415 - `tidegate --help` needn't wait for it
     from tidegate.runtime.definitions import AllDefinitions  # noqa: PLC0415 - see above
-    from tidegate.runtime.prune import prune_all, prune_removed  # noqa: PLC0415 - see above
 
     settings = settings_here()
     use_connections(connections_here())

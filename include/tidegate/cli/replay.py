@@ -38,9 +38,9 @@ def replay(
     Each record of the range is written once. The same command continues a replay that was interrupted, and does nothing
     once it is done. To replace published batches, use `tidegate reprocess`.
     """
+    from tidegate.operations.replay import ReplayRequest, begin_replay, derived, run_replay, target  # noqa: PLC0415 - see above
     from tidegate.runtime.definitions import AllDefinitions  # noqa: PLC0415 - `tidegate --help` needn't wait for it
     from tidegate.runtime.pipeline import open_pipeline  # noqa: PLC0415 - see above
-    from tidegate.runtime.replay import ReplayRequest, begin_replay, derived, run_replay, target  # noqa: PLC0415 - see above
 
     settings, by = settings_here(), person_here()
     subscription, connections = AllDefinitions(settings).load(name), connections_here()

@@ -62,12 +62,10 @@ def reprocess(
     """
     from tidegate.ledger.generations import SqlGenerations  # noqa: PLC0415 - `tidegate --help` needn't wait for it
     from tidegate.ledger.totals import published_batches  # noqa: PLC0415 - see above
-    from tidegate.runtime.batch_document import generation_document  # noqa: PLC0415 - see above
-    from tidegate.runtime.dead_letters import open_dead_letters  # noqa: PLC0415 - see above
-    from tidegate.runtime.definitions import AllDefinitions  # noqa: PLC0415 - see above
-    from tidegate.runtime.other_output import other_output  # noqa: PLC0415 - see above
-    from tidegate.runtime.pipeline import open_outbox, open_pipeline  # noqa: PLC0415 - see above
-    from tidegate.runtime.reprocessing import (  # noqa: PLC0415 - see above
+    from tidegate.monitoring.batch_document import generation_document  # noqa: PLC0415 - see above
+    from tidegate.operations.dead_letters import open_dead_letters  # noqa: PLC0415 - see above
+    from tidegate.operations.other_output import other_output  # noqa: PLC0415 - see above
+    from tidegate.operations.reprocessing import (  # noqa: PLC0415 - see above
         Chosen,
         chosen_batch,
         chosen_between,
@@ -77,6 +75,8 @@ def reprocess(
         reprocess_all,
         reprocess_document,
     )
+    from tidegate.runtime.definitions import AllDefinitions  # noqa: PLC0415 - see above
+    from tidegate.runtime.pipeline import open_outbox, open_pipeline  # noqa: PLC0415 - see above
     from tidegate.runtime.unmade_ledger import require_runs  # noqa: PLC0415 - see above
     from tidegate.steps.reprocess import ReprocessRequest  # noqa: PLC0415 - see above
 

@@ -98,8 +98,8 @@ def _print_look(name: str | None, settings: Settings) -> None:
 
 def _documents(name: str | None, settings: Settings, limit: int) -> list[dict[str, Any]]:
     """The status of one, or of all and of open batches without a definition. Raises DefinitionError for no such one."""
+    from tidegate.monitoring.observing import orphans, status_documents  # noqa: PLC0415 - see above
     from tidegate.runtime.definitions import AllDefinitions  # noqa: PLC0415 - see above
-    from tidegate.runtime.observing import orphans, status_documents  # noqa: PLC0415 - see above
 
     connections = connections_here()
     names = AllDefinitions(settings).names()
@@ -115,8 +115,8 @@ def _documents(name: str | None, settings: Settings, limit: int) -> list[dict[st
 
 def _undefined(name: str, names: Sequence[str], settings: Settings) -> list[dict[str, Any]]:
     """The open batch of one that isn't defined any more. Raises DefinitionError where there is none."""
+    from tidegate.monitoring.observing import orphans  # noqa: PLC0415 - see above
     from tidegate.runtime.definitions import AllDefinitions  # noqa: PLC0415 - see above
-    from tidegate.runtime.observing import orphans  # noqa: PLC0415 - see above
 
     left = [document for document in orphans(names, settings) if document["subscription"] == name]
     if not left:
@@ -149,7 +149,7 @@ def _print_ledger_error(error: TidegateError, *, as_json: bool, for_monitor: boo
 
 def _monitored(documents: Sequence[Mapping[str, Any]]) -> int:
     """The exit status for a monitor: that of the worst verdict."""
-    from tidegate.runtime.health import Verdict  # noqa: PLC0415 - see above
+    from tidegate.monitoring.health import Verdict  # noqa: PLC0415 - see above
 
     return max(Verdict(document["verdict"]).exit_status for document in documents)
 

@@ -7,7 +7,7 @@ from typing import Any
 from tidegate.cli.console import ending, instant, out, table
 from tidegate.model.counting import counted, first_of
 from tidegate.model.records import headline
-from tidegate.runtime.health import Verdict
+from tidegate.monitoring.health import Verdict
 
 _STYLES = {"OK": "green", "WARN": "yellow", "REWOUND": "yellow"}
 _CRITICAL = "red"

@@ -10,7 +10,6 @@ from tidegate.config.settings import Settings, redact
 from tidegate.ledger.holders import has_tables
 from tidegate.ledger.run_log import SqlRunLog
 from tidegate.model.errors import WrongDefinitionError
-from tidegate.runtime.health import after_no_run
 
 
 def no_run(url: str) -> str | None:
@@ -28,6 +27,11 @@ def require_runs(name: str, url: str) -> None:
     """Raise WrongDefinitionError where the ledger's silence about a subscription would tell nothing."""
     if missing := no_run(url):
         raise WrongDefinitionError(f"{missing} (subscription {name}): {after_no_run(name)}")
+
+
+def after_no_run(name: str) -> str:
+    """What to do where the ledger knows of no run."""
+    return f"`tidegate run {name}`, or its DAG; if runs have been, correct TIDEGATE_LEDGER"
 
 
 @contextmanager

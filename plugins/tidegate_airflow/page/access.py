@@ -5,14 +5,14 @@ import os
 from airflow.api_fastapi.app import get_auth_manager
 from airflow.api_fastapi.auth.managers.models.base_user import BaseUser
 
+from tidegate.checks.pools import waits_for_pool
 from tidegate.config.settings import Settings
 from tidegate.ledger.batch_record import history_page
 from tidegate.ledger.holders import is_made
 from tidegate.ledger.overview import Overview, overview
+from tidegate.monitoring.overview import Standing, standings, with_findings
 from tidegate.runtime.clock import SystemClock
 from tidegate.runtime.definitions import AllDefinitions
-from tidegate.runtime.overview import Standing, standings, with_findings
-from tidegate.runtime.pools import waits_for_pool
 from tidegate_airflow.pools import waiting_without_pool
 from tidegate_airflow.rest.access import require_editor, require_reader
 from tidegate_airflow.rest.refused import RefusedError

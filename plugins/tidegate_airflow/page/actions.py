@@ -17,7 +17,7 @@ from fastapi import FastAPI, Request, Response
 from fastapi.responses import HTMLResponse, RedirectResponse
 
 from tidegate.model.errors import TidegateError
-from tidegate.runtime.actions.preview import ActionPreview
+from tidegate.operations.actions.preview import ActionPreview
 from tidegate.runtime.definitions import AllDefinitions
 from tidegate_airflow.page import actions_runs
 from tidegate_airflow.page.actions_forms import ACTIONS, Action, SentForm

@@ -12,14 +12,14 @@ from tidegate.config.settings import Settings
 from tidegate.model.batch import Resolution
 from tidegate.model.errors import StaleError, location, message
 from tidegate.model.subscription import Subscription
-from tidegate.runtime.actions.clearing import preview_clear
-from tidegate.runtime.actions.committing import preview_commit
-from tidegate.runtime.actions.preview import ActionPreview
-from tidegate.runtime.actions.redriving import preview_redrive
-from tidegate.runtime.actions.replaying import preview_of_replay, replay_request
-from tidegate.runtime.actions.resetting import preview_reset, reset_request
-from tidegate.runtime.actions.running import preview_drain, preview_run
-from tidegate.runtime.dead_letters import open_dead_letters
+from tidegate.operations.actions.clearing import preview_clear
+from tidegate.operations.actions.committing import preview_commit
+from tidegate.operations.actions.preview import ActionPreview
+from tidegate.operations.actions.redriving import preview_redrive
+from tidegate.operations.actions.replaying import preview_of_replay, replay_request
+from tidegate.operations.actions.resetting import preview_reset, reset_request
+from tidegate.operations.actions.running import preview_drain, preview_run
+from tidegate.operations.dead_letters import open_dead_letters
 from tidegate.runtime.definitions import AllDefinitions
 from tidegate.runtime.pipeline import Pipeline, open_pipeline
 from tidegate_airflow.page.server_connections import ServerConnections

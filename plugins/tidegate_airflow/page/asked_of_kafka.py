@@ -8,9 +8,9 @@ from tidegate.dead_letters.letter import DeadLetter, DeadLetterFilter
 from tidegate.dead_letters.listing import Found, Listing
 from tidegate.dead_letters.ports import DeadLetterTopic
 from tidegate.model.offsets import Range
-from tidegate.runtime.dead_letters import open_dead_letters
+from tidegate.monitoring.group_description import GroupDescription, describe_group
+from tidegate.operations.dead_letters import open_dead_letters
 from tidegate.runtime.definitions import AllDefinitions
-from tidegate.runtime.group_description import GroupDescription, describe_group
 from tidegate.runtime.pipeline import open_pipeline
 from tidegate_airflow.page.server_connections import ServerConnections
 

@@ -13,7 +13,7 @@ from typing import Any, Final, TypeVar
 
 from tidegate.config.settings import Settings
 from tidegate.model.errors import TidegateError
-from tidegate.runtime.observing import observe
+from tidegate.monitoring.observing import observe
 from tidegate_airflow.page.server_connections import ServerConnections
 from tidegate_airflow.rest.refused import RefusedError
 

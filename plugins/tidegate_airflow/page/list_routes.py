@@ -6,7 +6,7 @@ from airflow.api_fastapi.core_api.security import GetUserDep
 from fastapi import FastAPI, Query, Request
 from fastapi.responses import HTMLResponse
 
-from tidegate.runtime.overview import counts, selected
+from tidegate.monitoring.overview import counts, selected
 from tidegate_airflow.page.access import all_standings, settings_here
 from tidegate_airflow.page.rendering import render
 from tidegate_airflow.rest.airflow_dags import conditions

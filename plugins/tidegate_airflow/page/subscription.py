@@ -14,9 +14,9 @@ from tidegate.ledger.observations import LagSample, Observation, Observations
 from tidegate.ledger.sql import SqlLedger
 from tidegate.model.batch import State
 from tidegate.model.subscription import Problem, Subscription
+from tidegate.monitoring.overview import Standing
+from tidegate.monitoring.trend import Trend, trend
 from tidegate.runtime.definitions import AllDefinitions
-from tidegate.runtime.overview import Standing
-from tidegate.runtime.trend import Trend, trend
 from tidegate_airflow.page.actions_forms import ACTIONS, Action
 from tidegate_airflow.page.plot import Plot, plot
 from tidegate_airflow.rest.airflow_dags import NO_DAG, conditions

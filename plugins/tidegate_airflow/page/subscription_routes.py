@@ -11,10 +11,10 @@ from fastapi.responses import HTMLResponse
 from tidegate.ledger.audit import audit_trail
 from tidegate.ledger.batch_record import BatchRecord, batch_record, history_page
 from tidegate.model.errors import StaleError
-from tidegate.runtime.batch_document import batch_document
+from tidegate.monitoring.batch_document import batch_document
+from tidegate.monitoring.status import outcome_to_json
 from tidegate.runtime.clock import SystemClock
 from tidegate.runtime.definition_values import definition_values
-from tidegate.runtime.status import outcome_to_json
 from tidegate_airflow.page import asked_of_kafka
 from tidegate_airflow.page.access import may_act, settings_here, standing_of
 from tidegate_airflow.page.airflow_runs import runs_of

@@ -7,9 +7,9 @@ from airflow.api_fastapi.core_api.security import GetUserDep
 from fastapi import Header, Response
 
 from tidegate.config.settings import Settings
+from tidegate.monitoring.exposition import exposed
+from tidegate.monitoring.figures import figures_of
 from tidegate.runtime.definitions import AllDefinitions
-from tidegate.runtime.exposition import exposed
-from tidegate.runtime.figures import figures_of
 from tidegate_airflow.rest.access import may
 
 

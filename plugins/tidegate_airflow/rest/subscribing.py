@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
+from tidegate.checks.other_dags import NAME_OF_OTHER_DAG
+from tidegate.checks.pools import POOL, no_pool
 from tidegate.config.reading import NAME, DefinitionError
 from tidegate.config.settings import Settings
 from tidegate.ledger.holders import is_made
@@ -16,8 +18,6 @@ from tidegate.model.batch import Batch, State
 from tidegate.model.errors import StaleError, location, message
 from tidegate.ports import StoredDefinition
 from tidegate.runtime.definitions import AllDefinitions
-from tidegate.runtime.other_dags import NAME_OF_OTHER_DAG
-from tidegate.runtime.pools import POOL, no_pool
 from tidegate_airflow.dag_factory import subscription_dag
 from tidegate_airflow.other_dags import other_dags
 from tidegate_airflow.pools import pool_names

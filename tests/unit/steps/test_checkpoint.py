@@ -15,10 +15,10 @@ from tidegate.ledger.offsets import SqlOffsets
 from tidegate.model.batch import Outcome
 from tidegate.model.errors import BatchFailedError, WrongDefinitionError
 from tidegate.model.manifest import Manifest
+from tidegate.monitoring.health import Finding, Verdict
+from tidegate.monitoring.status import status_of
 from tidegate.ports import Fence
-from tidegate.runtime.health import Finding, Verdict
 from tidegate.runtime.pipeline import Pipeline
-from tidegate.runtime.status import status_of
 from tidegate.testing.effects import Effect, watched
 from tidegate.testing.ledger import MemoryLedger
 from tidegate.testing.offsets import MemoryOffsets

@@ -12,10 +12,10 @@ from tidegate.model.commit_policy import PositionStore
 from tidegate.model.errors import BatchFailedError, OvertakenError, StaleError, UnavailableError, WrongDefinitionError
 from tidegate.model.offsets import TopicPartition
 from tidegate.model.subscription import TopicNames
+from tidegate.monitoring.health import Verdict
+from tidegate.monitoring.status import status_of
 from tidegate.ports import Committed, Fence, Ledger
-from tidegate.runtime.health import Verdict
 from tidegate.runtime.pipeline import Pipeline
-from tidegate.runtime.status import status_of
 from tidegate.steps.move_positions import move_positions
 from tidegate.testing.effects import Effect, watched
 from tidegate.testing.offsets import MemoryOffsets

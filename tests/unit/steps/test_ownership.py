@@ -9,10 +9,10 @@ from world import OUTPUT, World, deliver, planned
 from tidegate.model.batch import Outcome
 from tidegate.model.errors import BatchFailedError, OvertakenError, StaleError, WrongDefinitionError
 from tidegate.model.offsets import Range
-from tidegate.runtime.health import Verdict
+from tidegate.monitoring.health import Verdict
+from tidegate.monitoring.status import status_of
 from tidegate.runtime.pipeline import Pipeline
 from tidegate.runtime.run import run_batch
-from tidegate.runtime.status import status_of
 from tidegate.steps.ownership import accept_cluster
 from tidegate.testing.definitions import MemoryDefinitions
 

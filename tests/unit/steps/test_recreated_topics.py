@@ -13,12 +13,12 @@ from tidegate.model.batch import Batch, Outcome, State
 from tidegate.model.errors import LostDataError, StaleError
 from tidegate.model.offsets import Range, TopicPartition
 from tidegate.model.subscription import DelayedRetryTopic, TopicNames, TopicPattern
+from tidegate.monitoring.health import Verdict
+from tidegate.monitoring.status import status_of
+from tidegate.operations.reset_syntax import partitions
 from tidegate.ports import Fence, Landing, Ledger, Loss, OffsetStore, RecordSource
-from tidegate.runtime.health import Verdict
 from tidegate.runtime.pipeline import Pipeline
-from tidegate.runtime.reset_syntax import partitions
 from tidegate.runtime.run import run_batch
-from tidegate.runtime.status import status_of
 from tidegate.steps.anchor import Earliest
 from tidegate.steps.loss import created_again
 from tidegate.steps.reset_group import ResetRequest, reset_group

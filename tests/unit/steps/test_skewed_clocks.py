@@ -10,10 +10,10 @@ from world import World, deliver, planned
 
 from tidegate.model.offsets import TopicPartition
 from tidegate.model.subscription import DeadLetterQueue, DelayedRetryTopic
+from tidegate.monitoring.health import Verdict
+from tidegate.monitoring.status import status_of
 from tidegate.ports import Clock
-from tidegate.runtime.health import Verdict
 from tidegate.runtime.pipeline import Pipeline
-from tidegate.runtime.status import status_of
 from tidegate.testing.clock import SkewedClock
 from tidegate.testing.offsets import MemoryOffsets
 from tidegate.testing.processor import Acks

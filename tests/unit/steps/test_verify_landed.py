@@ -7,8 +7,8 @@ from world import OUTPUT, World, deliver, planned
 
 from tidegate.model.batch import Batch, Outcome, Resolution, State
 from tidegate.model.errors import CorruptFileError, StaleError, StoppedError
+from tidegate.operations.reset_syntax import target
 from tidegate.ports import Landing, Processor
-from tidegate.runtime.reset_syntax import target
 from tidegate.steps.reset_group import ResetRequest, reset_group
 from tidegate.testing.effects import Effect, watched
 
