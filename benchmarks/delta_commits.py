@@ -12,7 +12,7 @@ from pathlib import Path
 from deltalake import DeltaTable
 
 from publishing import Cost, append, cost, staged
-from tidegate.lake.delta_log import DeltaLog
+from tidegate.lake.delta.log import DeltaLog
 
 SINCE_CHECKPOINT = 50
 

@@ -13,8 +13,8 @@ from typing import Any
 from pyiceberg.catalog import Catalog
 
 from publishing import Cost, append, cost, staged
-from tidegate.lake.catalogs import open_catalog
-from tidegate.lake.iceberg_log import IcebergLog
+from tidegate.lake.iceberg.catalogs import open_catalog
+from tidegate.lake.iceberg.log import IcebergLog
 from tidegate.ports import Connection
 
 TABLE = "iceberg://ice/lake/flights"

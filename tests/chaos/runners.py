@@ -42,8 +42,8 @@ _IN_PLACE_OF_A_DRIVER: dict[Blow, Blow] = {
 }
 _NEEDED: dict[OutputFormat, tuple[str, ...]] = {
     "parquet": (),
-    "delta": ("tidegate.lake.delta_log",),
-    "iceberg": ("tidegate.lake.iceberg_log", "tidegate.lake.catalogs", "pyiceberg.catalog.sql"),
+    "delta": ("tidegate.lake.delta.log",),
+    "iceberg": ("tidegate.lake.iceberg.log", "tidegate.lake.iceberg.catalogs", "pyiceberg.catalog.sql"),
 }
 _ONE_AT_A_TIME = threading.Lock()  # multiprocessing looks after all children whenever one is started or asked for
 

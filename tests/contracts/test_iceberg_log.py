@@ -21,7 +21,7 @@ from pyiceberg.schema import Schema
 from pyiceberg.transforms import BucketTransform, DayTransform
 from pyiceberg.types import LongType, NestedField, StringType, TimestamptzType
 
-from tidegate.lake.iceberg_log import IcebergLog
+from tidegate.lake.iceberg.log import IcebergLog
 from tidegate.model.errors import CorruptFileError, LostDataError, StaleError, UnavailableError, WrongDefinitionError
 from tidegate.ports import LogConflictError, Record, TableSnapshot
 

@@ -10,8 +10,8 @@ import pytest
 from faulty_store import FaultyStore, faulty
 from moto_s3 import MotoS3, OneConnection, running_moto, store_connection
 
-from tidegate.lake.object_calls import Objects
-from tidegate.lake.object_log import ObjectLog
+from tidegate.lake.object_store.calls import Objects
+from tidegate.lake.object_store.log import ObjectLog
 from tidegate.lake.published_files import published_files
 from tidegate.model.errors import LostDataError, UnavailableError, WrongDefinitionError
 from tidegate.model.receipt import Receipt

@@ -15,8 +15,8 @@ from pyarrow import fs
 from running import until
 from table_benches import DeltaBench, TableBench, delta_on_disk, delta_on_s3, rows_of, s3_system
 
-from tidegate.lake.delta_upkeep import DeltaUpkeep
-from tidegate.lake.iceberg_upkeep import IcebergUpkeep
+from tidegate.lake.delta.upkeep import DeltaUpkeep
+from tidegate.lake.iceberg.upkeep import IcebergUpkeep
 from tidegate.model.errors import WrongDefinitionError
 from tidegate.ports import DataFile, Record, TableUpkeep, Upkeep
 

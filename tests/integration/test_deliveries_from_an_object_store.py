@@ -16,8 +16,8 @@ from shared_servers import SharedTableSpark
 from typer.testing import CliRunner
 
 from tidegate.cli.app import app
-from tidegate.lake.catalogs import open_catalog
-from tidegate.lake.object_log import ObjectLog
+from tidegate.lake.iceberg.catalogs import open_catalog
+from tidegate.lake.object_store.log import ObjectLog
 from tidegate.lake.published_files import published_files
 from tidegate.parquet.known_stores import use_connections
 from tidegate.parquet.locations import locate

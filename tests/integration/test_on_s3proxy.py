@@ -13,7 +13,7 @@ from moto_s3 import OneConnection, s3_client, store_connection
 from s3proxy import S3Proxy
 
 from tidegate.kafka.columns import SCHEMA
-from tidegate.lake.object_log import ObjectLog
+from tidegate.lake.object_store.log import ObjectLog
 from tidegate.lake.published_files import published_files
 from tidegate.landing import writer as of_writer
 from tidegate.landing.parquet import ParquetLanding

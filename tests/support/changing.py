@@ -12,8 +12,8 @@ from deltalake import DeltaTable
 from pyiceberg.catalog.sql import SqlCatalog
 from pyspark.sql import DataFrame, SparkSession
 
-from tidegate.lake.delta_log import DeltaLog
-from tidegate.lake.iceberg_log import IcebergLog
+from tidegate.lake.delta.log import DeltaLog
+from tidegate.lake.iceberg.log import IcebergLog
 from tidegate.lake.log_lake import LogLake
 from tidegate.lake.staged_files import StagedFiles
 from tidegate.model.batch import Batch, Delivery

@@ -12,7 +12,7 @@ import signal
 import sys
 from collections.abc import Callable
 
-from tidegate.lake import delta_log
+from tidegate.lake.delta import log as delta_log
 from tidegate.ports.table_log import DataFile, Record
 
 INCARNATION = "i0123456789abcdef"

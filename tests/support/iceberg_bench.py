@@ -14,8 +14,8 @@ from pyarrow import fs
 from pyiceberg.catalog import Catalog
 from pyiceberg.table import Table
 
-from tidegate.lake.catalogs import open_catalog
-from tidegate.lake.iceberg_log import IcebergLog
+from tidegate.lake.iceberg.catalogs import open_catalog
+from tidegate.lake.iceberg.log import IcebergLog
 from tidegate.ports import Connection, DataFile, Record, TableLog
 
 TABLE = "iceberg://ice/lake/flights"

@@ -13,7 +13,7 @@ from deltalake import DeltaTable, write_deltalake
 from moto_s3 import ACCESS_KEY, SECRET_KEY, MotoS3
 from pyarrow import fs
 
-from tidegate.lake.delta_log import DeltaLog
+from tidegate.lake.delta.log import DeltaLog
 from tidegate.model.output_uri import SchemaEvolution
 from tidegate.ports.table_log import DataFile, TableLog, TableSnapshot
 

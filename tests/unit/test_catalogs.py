@@ -13,8 +13,8 @@ from moto_s3 import ACCESS_KEY, SECRET_KEY, running_moto
 from pyiceberg.catalog.sql import SqlCatalog
 from sqlalchemy import create_engine, inspect
 
-from tidegate.lake.catalogs import Catalogs, open_catalog, probe_catalog
-from tidegate.lake.iceberg_errors import asking
+from tidegate.lake.iceberg.catalogs import Catalogs, open_catalog, probe_catalog
+from tidegate.lake.iceberg.errors import asking
 from tidegate.model.errors import UnauthorizedError, UnavailableError, WrongDefinitionError
 from tidegate.ports import Connection
 from tidegate.testing.connections import MemoryConnections

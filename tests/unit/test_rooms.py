@@ -5,8 +5,13 @@ from pathlib import Path
 
 import pytest
 
+ROOMS = [
+    *("steps", "runtime", "monitoring", "operations", "checks"),
+    *("ledger", "lake", "lake.delta", "lake.iceberg", "lake.object_store", "kafka", "config"),
+]
 
-@pytest.mark.parametrize("room", ["steps", "runtime", "monitoring", "operations", "checks"])
+
+@pytest.mark.parametrize("room", ROOMS)
 def test_a_room_says_what_each_of_its_files_is_for(room: str) -> None:
     package = importlib.import_module(f"tidegate.{room}")
     assert package.__doc__

@@ -161,7 +161,7 @@ class _Outside:
 
     def _catalog_lacks(self, table: IcebergTable) -> TidegateError | None:
         """Why the catalog of a table, or the bucket of its warehouse, can't be used."""
-        from tidegate.lake.catalogs import probe_catalog  # noqa: PLC0415 (needs tidegate[iceberg])
+        from tidegate.lake.iceberg.catalogs import probe_catalog  # noqa: PLC0415 (needs tidegate[iceberg])
 
         answer = _attempt(lambda: probe_catalog(self._connections.get(table.catalog), table.identifier))
         return answer if isinstance(answer, TidegateError) else None

@@ -94,7 +94,7 @@ def _found_in(output: str) -> Callable[[str], Iterator[PublishedFile]]:
         return _in_folders
     if object_place(output) is not None:
         try:
-            from tidegate.lake.object_commits import committed_files  # noqa: PLC0415 (obstore needn't be installed)
+            from tidegate.lake.object_store.commits import committed_files  # noqa: PLC0415 (obstore needn't be installed)
         except ModuleNotFoundError as error:
             lacking = f"{output} is on an object store, and {error.name} isn't installed"
             raise WrongDefinitionError(f'{lacking}: pip install "tidegate[object-stores]"') from error

@@ -39,18 +39,18 @@ def table_log_of(output: str, connections: Connections) -> TableLog:
 
 def _table_logs(connections: Connections, evolution: SchemaEvolution) -> Mapping[str, Callable[[], TableLog]]:
     def iceberg() -> TableLog:
-        from tidegate.lake.catalogs import Catalogs  # noqa: PLC0415 (needs tidegate[iceberg])
-        from tidegate.lake.iceberg_log import IcebergLog  # noqa: PLC0415
+        from tidegate.lake.iceberg.catalogs import Catalogs  # noqa: PLC0415 (needs tidegate[iceberg])
+        from tidegate.lake.iceberg.log import IcebergLog  # noqa: PLC0415
 
         return IcebergLog(Catalogs(connections), evolution)
 
     def delta() -> TableLog:
-        from tidegate.lake.delta_log import DeltaLog  # noqa: PLC0415 (needs tidegate[delta])
+        from tidegate.lake.delta.log import DeltaLog  # noqa: PLC0415 (needs tidegate[delta])
 
         return DeltaLog(_delta_options, evolution)
 
     def parquet_on_a_store() -> TableLog:
-        from tidegate.lake.object_log import ObjectLog  # noqa: PLC0415 (needs tidegate[object-stores])
+        from tidegate.lake.object_store.log import ObjectLog  # noqa: PLC0415 (needs tidegate[object-stores])
 
         return ObjectLog()
 
@@ -61,13 +61,13 @@ def upkeep_of(table: str, connections: Connections) -> TableUpkeep:
     """The port `TableUpkeep` for the format of a table, by the URI of an output."""
 
     def iceberg() -> TableUpkeep:
-        from tidegate.lake.catalogs import Catalogs  # noqa: PLC0415 (needs tidegate[iceberg])
-        from tidegate.lake.iceberg_upkeep import IcebergUpkeep  # noqa: PLC0415
+        from tidegate.lake.iceberg.catalogs import Catalogs  # noqa: PLC0415 (needs tidegate[iceberg])
+        from tidegate.lake.iceberg.upkeep import IcebergUpkeep  # noqa: PLC0415
 
         return IcebergUpkeep(Catalogs(connections))
 
     def delta() -> TableUpkeep:
-        from tidegate.lake.delta_upkeep import DeltaUpkeep  # noqa: PLC0415 (needs tidegate[delta])
+        from tidegate.lake.delta.upkeep import DeltaUpkeep  # noqa: PLC0415 (needs tidegate[delta])
 
         return DeltaUpkeep(_delta_options)
 

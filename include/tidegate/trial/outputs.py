@@ -50,7 +50,7 @@ def published_rows(output: Output, catalog: OneCatalog, batch_id: str, *, is_fee
 
             rows = deltalake.DeltaTable(output.folder).to_pyarrow_table()
         case IcebergTable():
-            from tidegate.lake.catalogs import Catalogs  # noqa: PLC0415 (needs tidegate[iceberg])
+            from tidegate.lake.iceberg.catalogs import Catalogs  # noqa: PLC0415 (needs tidegate[iceberg])
 
             rows = Catalogs(catalog)(output.catalog).load_table(output.identifier).scan().to_arrow()
         case _:

@@ -4,8 +4,8 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable, write_deltalake
 
-from tidegate.lake.delta_history import content_version
-from tidegate.lake.delta_table import DeltaHandle
+from tidegate.lake.delta.history import content_version
+from tidegate.lake.delta.table import DeltaHandle
 from tidegate.model.errors import UnavailableError
 
 

@@ -5,8 +5,8 @@ from deltalake.exceptions import CommitFailedError
 from moto_s3 import store_connection
 from refusing_store import EXPIRED, refusing
 
-from tidegate.lake.delta_location import DeltaLocation, stated
-from tidegate.lake.delta_table import opened
+from tidegate.lake.delta.location import DeltaLocation, stated
+from tidegate.lake.delta.table import opened
 from tidegate.model.errors import TidegateError, UnauthorizedError, UnavailableError
 from tidegate.parquet.object_stores import object_store
 

@@ -8,7 +8,7 @@ from deltalake import DeltaTable, write_deltalake
 from deltalake.exceptions import DeltaError
 from running import until
 
-from tidegate.lake.delta_table import is_expired
+from tidegate.lake.delta.table import is_expired
 
 ROWS = pa.table({"x": [1]})
 

@@ -7,7 +7,7 @@ import pytest
 from moto_s3 import store_connection
 from refusing_store import EXPIRED, refusing
 
-from tidegate.lake.object_calls import Objects
+from tidegate.lake.object_store.calls import Objects
 from tidegate.model.errors import TidegateError, UnauthorizedError
 from tidegate.parquet.object_stores import object_store
 

@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 from moto_s3 import MotoS3, OneConnection, running_moto
 
-from tidegate.lake.object_log import ObjectLog
+from tidegate.lake.object_store.log import ObjectLog
 from tidegate.lake.published_files import published_files, symlinks_of, write_symlinks
 from tidegate.model.errors import UnavailableError, WrongDefinitionError
 from tidegate.model.receipt import Receipt
@@ -131,8 +131,8 @@ def test_a_table_is_read_by_its_own_log(table):
 
 
 def test_without_obstore_an_output_on_an_object_store_says_what_to_install(monkeypatch):
-    for name in ("tidegate.lake.object_commits", "tidegate.lake.object_calls", "tidegate.lake.object_log"):
-        monkeypatch.delitem(sys.modules, name, raising=False)
+    for name in ("commits", "calls", "log"):
+        monkeypatch.delitem(sys.modules, f"tidegate.lake.object_store.{name}", raising=False)
     monkeypatch.setitem(sys.modules, "obstore", None)
     with pytest.raises(
         WrongDefinitionError, match=r'obstore isn\'t installed: pip install "tidegate\[object-stores\]"'

@@ -6,11 +6,11 @@ from typing import Any
 import pyarrow as pa
 from deltalake.transaction import RemoveAction
 
-from tidegate.lake.delta_location import DeltaLocation
-from tidegate.lake.delta_protocol import refuse_unless_plain
-from tidegate.lake.delta_removable import is_append_only, removable_path, removing
-from tidegate.lake.delta_schema import rows_of
-from tidegate.lake.delta_table import DeltaHandle
+from tidegate.lake.delta.location import DeltaLocation
+from tidegate.lake.delta.protocol import refuse_unless_plain
+from tidegate.lake.delta.removable import is_append_only, removable_path, removing
+from tidegate.lake.delta.schema import rows_of
+from tidegate.lake.delta.table import DeltaHandle
 from tidegate.model.errors import DELIVERED_AGAIN, RewrittenFilesError, WrongDefinitionError, first_few, message
 from tidegate.ports.table_log import DataFile
 

@@ -11,9 +11,9 @@ import pyarrow.parquet as pq
 from deltalake.transaction import AddAction
 from pyarrow import fs
 
-from tidegate.lake.delta_location import DeltaLocation, stated
-from tidegate.lake.delta_statistics import FooterColumn, Layout, columns_of, layout_of, statistics_json
-from tidegate.lake.delta_types import Type, difference, merged, struct_of
+from tidegate.lake.delta.location import DeltaLocation, stated
+from tidegate.lake.delta.statistics import FooterColumn, Layout, columns_of, layout_of, statistics_json
+from tidegate.lake.delta.types import Type, difference, merged, struct_of
 from tidegate.model.errors import CorruptFileError, MisfitError, StaleError, WrongDefinitionError, first_few
 from tidegate.ports.table_log import DataFile
 

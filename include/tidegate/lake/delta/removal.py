@@ -18,9 +18,9 @@ from deltalake import DeltaTable
 from deltalake.transaction import AddAction, RemoveAction
 
 from tidegate.lake.batch_rows import BATCH_ID, is_of_batch
-from tidegate.lake.delta_files import staged_rows
-from tidegate.lake.delta_location import DeltaLocation, stated
-from tidegate.lake.delta_removable import is_append_only, removable_path, removing
+from tidegate.lake.delta.files import staged_rows
+from tidegate.lake.delta.location import DeltaLocation, stated
+from tidegate.lake.delta.removable import is_append_only, removable_path, removing
 from tidegate.model.errors import WrongDefinitionError, message
 from tidegate.ports.table_log import DataFile
 

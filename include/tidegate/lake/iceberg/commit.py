@@ -28,7 +28,7 @@ from pyiceberg.table.update import (
 )
 from pyiceberg.table.update.snapshot import _SnapshotProducer
 
-from tidegate.lake.iceberg_removal import Removal
+from tidegate.lake.iceberg.removal import Removal
 from tidegate.model.errors import LostDataError
 from tidegate.ports import Record
 

@@ -20,9 +20,9 @@ from pyiceberg.table.refs import SnapshotRefType
 from pyiceberg.table.snapshots import Snapshot
 from pyiceberg.utils.properties import property_as_bool, property_as_int
 
-from tidegate.lake.iceberg_commit import RecordTransaction
-from tidegate.lake.iceberg_errors import asking
-from tidegate.lake.iceberg_tables import parse_table
+from tidegate.lake.iceberg.commit import RecordTransaction
+from tidegate.lake.iceberg.errors import asking
+from tidegate.lake.iceberg.tables import parse_table
 from tidegate.model.errors import WrongDefinitionError
 from tidegate.ports.table_upkeep import Upkeep
 

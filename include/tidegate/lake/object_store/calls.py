@@ -10,7 +10,7 @@ import obstore
 from obstore.exceptions import AlreadyExistsError, BaseError
 from obstore.store import S3Store
 
-from tidegate.lake.object_errors import NO_BUCKET, failed_call
+from tidegate.lake.store_errors import NO_BUCKET, failed_call
 from tidegate.model.errors import WrongDefinitionError
 from tidegate.parquet.known_stores import object_place, store_of
 from tidegate.parquet.object_stores import ObjectStore

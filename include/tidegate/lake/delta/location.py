@@ -15,7 +15,7 @@ from obstore.exceptions import AlreadyExistsError, BaseError
 from obstore.store import ObjectStore, from_url
 from pyarrow import fs
 
-from tidegate.lake.object_errors import failed_call, refused_session, said
+from tidegate.lake.store_errors import failed_call, refused_session, said
 from tidegate.model.errors import UnauthorizedError, UnavailableError, WrongDefinitionError, message
 from tidegate.parquet.files import make_durable, put_new
 from tidegate.parquet.locations import locate

@@ -15,7 +15,7 @@ from sqlalchemy.exc import ArgumentError
 
 from tidegate.config.database_urls import PERCENT_ENCODED, has_split_password
 from tidegate.config.plain_http import readable_at
-from tidegate.lake.iceberg_errors import asking, text_of
+from tidegate.lake.iceberg.errors import asking, text_of
 from tidegate.model.errors import WrongDefinitionError
 from tidegate.parquet.known_stores import object_place, object_system, use_warehouse
 from tidegate.parquet.object_stores import warehouse_store

@@ -10,8 +10,8 @@ from deltalake import CommitProperties, DeltaTable, Field, Schema
 from deltalake.exceptions import DeltaError, TableNotFoundError
 from deltalake.transaction import AddAction, RemoveAction, Transaction
 
-from tidegate.lake.delta_location import DeltaLocation, stated
-from tidegate.lake.delta_types import Type
+from tidegate.lake.delta.location import DeltaLocation, stated
+from tidegate.lake.delta.types import Type
 from tidegate.model.errors import TidegateError, UnavailableError, message
 from tidegate.ports.table_log import Record, TableSnapshot
 

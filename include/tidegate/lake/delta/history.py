@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 from functools import partial
 from typing import Any
 
-from tidegate.lake.delta_table import DeltaHandle, look_again
+from tidegate.lake.delta.table import DeltaHandle, look_again
 from tidegate.model.errors import UnavailableError
 
 

@@ -12,7 +12,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from tidegate.lake.object_calls import Objects, TakenError, objects_of
+from tidegate.lake.object_store.calls import Objects, TakenError, objects_of
 from tidegate.model.errors import LostDataError, UnavailableError, WrongDefinitionError, message
 from tidegate.model.receipt import Receipt
 from tidegate.parquet.known_stores import object_place

@@ -9,7 +9,7 @@ from pyiceberg.schema import Schema, index_by_id, index_name_by_id, sanitize_col
 from pyiceberg.table import Table
 from pyiceberg.types import FixedType, TimeType, UUIDType
 
-from tidegate.lake.iceberg_tables import uri_of
+from tidegate.lake.iceberg.tables import uri_of
 from tidegate.model.errors import DELIVERED_AGAIN, RewrittenFilesError, WrongDefinitionError, first_few
 from tidegate.ports import DataFile
 

@@ -9,10 +9,10 @@ from typing import Final, TypeVar
 from deltalake import DeltaTable
 from deltalake.exceptions import CommitFailedError, DeltaError
 
-from tidegate.lake.delta_location import DeltaLocation, OptionsOf, delta_location, stated
-from tidegate.lake.delta_protocol import refuse_unless_plain
-from tidegate.lake.delta_schema import rows_of
-from tidegate.lake.delta_table import is_expired, opened
+from tidegate.lake.delta.location import DeltaLocation, OptionsOf, delta_location, stated
+from tidegate.lake.delta.protocol import refuse_unless_plain
+from tidegate.lake.delta.schema import rows_of
+from tidegate.lake.delta.table import is_expired, opened
 from tidegate.model.errors import WrongDefinitionError, message
 from tidegate.ports.table_upkeep import Upkeep
 

@@ -6,8 +6,8 @@ from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime
 from typing import Any, Final
 
-from tidegate.lake.object_calls import objects_of
-from tidegate.lake.object_log import COMMITS, parsed, sequence_of, table_id_of
+from tidegate.lake.object_store.calls import objects_of
+from tidegate.lake.object_store.log import COMMITS, parsed, sequence_of, table_id_of
 from tidegate.lake.staging import batch_staged_as
 from tidegate.parquet.known_stores import object_place
 

@@ -5,8 +5,8 @@ from collections.abc import Iterable
 
 from deltalake import DeltaTable, Field
 
-from tidegate.lake.delta_files import StagedRows
-from tidegate.lake.delta_types import Difference, Type, difference, text_of
+from tidegate.lake.delta.files import StagedRows
+from tidegate.lake.delta.types import Difference, Type, difference, text_of
 from tidegate.model.errors import MisfitError, first_few, message
 from tidegate.model.output_uri import SchemaEvolution
 from tidegate.model.row_layout import OWN_COLUMNS

@@ -12,8 +12,8 @@ from pyiceberg.schema import Schema, assign_fresh_schema_ids
 from pyiceberg.table import CreateTableTransaction, Table, TableProperties
 from pyiceberg.transforms import IdentityTransform
 
-from tidegate.lake.iceberg_commit import RecordTransaction
-from tidegate.lake.iceberg_files import read_footers
+from tidegate.lake.iceberg.commit import RecordTransaction
+from tidegate.lake.iceberg.files import read_footers
 from tidegate.model.errors import WrongDefinitionError
 from tidegate.ports import DataFile
 

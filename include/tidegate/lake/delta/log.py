@@ -11,14 +11,14 @@ from typing import Final
 
 from deltalake import Field
 
-from tidegate.lake.delta_files import StagedRows, staged_rows
-from tidegate.lake.delta_history import content_version, is_taken_back
-from tidegate.lake.delta_live_files import live_files, removals
-from tidegate.lake.delta_location import DeltaLocation, OptionsOf, delta_folder, delta_location, stated
-from tidegate.lake.delta_protocol import refuse_unless_plain
-from tidegate.lake.delta_removal import rows_removed
-from tidegate.lake.delta_schema import missing_columns, refuse_other_partitions, rows_of
-from tidegate.lake.delta_table import (
+from tidegate.lake.delta.files import StagedRows, staged_rows
+from tidegate.lake.delta.history import content_version, is_taken_back
+from tidegate.lake.delta.live_files import live_files, removals
+from tidegate.lake.delta.location import DeltaLocation, OptionsOf, delta_folder, delta_location, stated
+from tidegate.lake.delta.protocol import refuse_unless_plain
+from tidegate.lake.delta.removal import rows_removed
+from tidegate.lake.delta.schema import missing_columns, refuse_other_partitions, rows_of
+from tidegate.lake.delta.table import (
     DeltaHandle,
     adding_columns,
     changing_files,

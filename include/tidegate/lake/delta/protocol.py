@@ -5,7 +5,7 @@ from typing import Any, Final
 
 from deltalake import DeltaTable
 
-from tidegate.lake.delta_types import Type
+from tidegate.lake.delta.types import Type
 from tidegate.model.errors import WrongDefinitionError, message
 
 _PLAIN: Final = frozenset({"appendOnly", "deletionVectors", "timestampNtz", "v2Checkpoint"})

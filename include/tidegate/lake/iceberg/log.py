@@ -20,14 +20,14 @@ from pyiceberg.table.refs import MAIN_BRANCH
 from pyiceberg.transforms import BucketTransform
 
 from tidegate.lake.batch_rows import BATCH_ID
-from tidegate.lake.iceberg_commit import RecordTransaction, is_undone, record_in
-from tidegate.lake.iceberg_errors import asking
-from tidegate.lake.iceberg_files import Footers, entries, read_footers
-from tidegate.lake.iceberg_live_files import live_files, removals
-from tidegate.lake.iceberg_removal import Removal, rows_removed
-from tidegate.lake.iceberg_schema import add_columns, differences, refuse, refuse_mapping
-from tidegate.lake.iceberg_spark_types import spark_schema
-from tidegate.lake.iceberg_tables import Identifier, add_empty_snapshot, create_table, new_location, parse_table, uri_of
+from tidegate.lake.iceberg.commit import RecordTransaction, is_undone, record_in
+from tidegate.lake.iceberg.errors import asking
+from tidegate.lake.iceberg.files import Footers, entries, read_footers
+from tidegate.lake.iceberg.live_files import live_files, removals
+from tidegate.lake.iceberg.removal import Removal, rows_removed
+from tidegate.lake.iceberg.schema import add_columns, differences, refuse, refuse_mapping
+from tidegate.lake.iceberg.spark_types import spark_schema
+from tidegate.lake.iceberg.tables import Identifier, add_empty_snapshot, create_table, new_location, parse_table, uri_of
 from tidegate.model.errors import UnavailableError, WrongDefinitionError, message
 from tidegate.model.output_uri import SchemaEvolution
 from tidegate.model.receipt import Receipt
