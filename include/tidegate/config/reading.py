@@ -27,12 +27,11 @@ NAME = re.compile(r"[a-z][a-z0-9_-]*")
 
 
 class DefinitionError(WrongDefinitionError):
-    """A definition that can't be used. `problems` are all of its problems, warnings too."""
+    """A definition that can't be used. `problems` are all of its problems, warnings too; the text says the errors."""
 
     def __init__(self, problems: Iterable[Problem]) -> None:
         self.problems = tuple(problems)
-        errors_first = sorted(self.problems, key=lambda problem: problem.severity != "error")
-        super().__init__("\n".join(map(str, errors_first)))
+        super().__init__("\n".join(str(problem) for problem in self.problems if problem.severity == "error"))
 
     def __reduce__(self) -> tuple[type["DefinitionError"], tuple[tuple[Problem, ...]]]:
         return DefinitionError, (self.problems,)

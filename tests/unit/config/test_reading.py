@@ -206,6 +206,15 @@ def test_a_file_s_name_is_the_dag_s(reading, name):
     assert [each.rule for each in reading(LEAST, name).problems] == ["name"]
 
 
+def test_what_is_said_of_a_definition_that_cannot_be_used_are_its_errors_alone(tmp_path, with_lines):
+    with_lines("poll-timeout.ms: 5000\nmembers: 0\n")
+    with pytest.raises(DefinitionError) as caught:
+        load(tmp_path / "flights.yaml")
+    assert {each.severity for each in caught.value.problems} == {"warning", "error"}
+    assert str(caught.value).count("\n") == 0
+    assert "members must be" in str(caught.value)
+
+
 def test_an_error_lists_every_problem_with_its_place(tmp_path, with_lines):
     with_lines("members: 0\nfoo: 1\n")
     with pytest.raises(WrongDefinitionError) as caught:
