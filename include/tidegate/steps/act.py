@@ -36,7 +36,7 @@ from tidegate.steps.decide import (
     found_missing,
 )
 from tidegate.steps.definition_changes import definition_changes
-from tidegate.steps.loss import refuse_outside
+from tidegate.steps.loss import refuse_outside, reset_command
 from tidegate.steps.observe import Observation, ObservedGroup
 from tidegate.steps.publish import stopped
 from tidegate.steps.records_to_produce import produced
@@ -57,9 +57,13 @@ class Plan:
 
 @dataclass(frozen=True, slots=True)
 class Changed:
-    """What was changed, or had changed meanwhile, so that it takes another look."""
+    """What was changed, or had changed meanwhile, so that it takes another look.
+
+    `told` is what whoever runs the plan is to be told of it at its end, if anything.
+    """
 
     what: str
+    told: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,7 +184,10 @@ def _(action: Anchor, ctx: Context, seen: ObservedGroup) -> Changed:
         _note_anchor(ctx, positions, seen, known, topics)
     said = ", ".join(f"{tp} at {offset}" for tp, offset in sorted(positions.items()))
     log.info("anchored %s: %s (%s)", said, at.why, ctx.place)
-    return Changed(f"the start of {len(positions)} partitions was committed ({at.why})")
+    unread = _unread(ctx, action, positions, seen)
+    if unread:
+        log.warning("%s (%s)", unread, ctx.place)
+    return Changed(f"the start of {len(positions)} partitions was committed ({at.why})", told=unread)
 
 
 @act.register
@@ -275,6 +282,21 @@ def anchored_offsets(ctx: Context, action: Anchor, seen: ObservedGroup) -> dict[
     given = {tp: positions[tp] for tp, start in unread.items() if isinstance(start, At | AtOrAfter)}
     refuse_outside(ctx.subscription, given, seen.marks)
     return positions
+
+
+def _unread(ctx: Context, action: Anchor, positions: Mapping[TopicPartition, int], seen: ObservedGroup) -> str:
+    """What is before the starts of partitions that are read for the first time, in words; nothing where nothing is.
+
+    A run that commits nothing begins there each time, which is nobody's surprise.
+    """
+    first = [tp for tp in action.at.unanchored if action.known.settled(tp) is None]
+    before = {tp: positions[tp] - seen.marks[tp].earliest for tp in first}
+    number = sum(count for count in before.values() if count > 0)
+    if not number or not ctx.offsets.durable:
+        return ""
+    topics = sorted({tp.topic for tp, count in before.items() if count > 0})
+    command = reset_command(ctx.subscription.name, topics, abandon=False)
+    return f"{counted(number, 'offset')} before where it begins are not read: {command} has them read"
 
 
 def _passed(ctx: Context, positions: Mapping[TopicPartition, int], known: ObservedOffsets) -> Iterable[Outgoing]:

@@ -5,6 +5,7 @@ Each look is one round of observe, decide and act; whatever it changes, another 
 
 from collections import Counter
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Final, TypeVar
 
@@ -61,17 +62,18 @@ def _plan(ctx: Context, seconds: float, leave: Callable[[ObservedGroup, float], 
     deadline = ctx.clock.monotonic() + seconds
     availability = Availability(ctx.subscription, ctx.run_log, ctx.clock)
     changes: list[str] = []
+    told: list[str] = []
     while len(changes) < MOST_CHANGES:
         try:
             with availability.noted():
                 result = _look(ctx)
             if isinstance(result, Idle):
-                awaited = leave(result.seen, deadline - ctx.clock.monotonic())
+                awaited = None if told else leave(result.seen, deadline - ctx.clock.monotonic())
                 if awaited is not None:
                     return awaited
                 if not await_records(ctx, result.seen, deadline, availability):
                     sweep(ctx.subscription.name, ctx.output, 1, landing=ctx.landing, lake=ctx.lake, ledger=ctx.ledger)
-                    return nothing(ctx, result.why)
+                    return nothing(ctx, "; ".join((result.why, *told)))
         except BrokerUnavailableError as away:
             if ctx.clock.monotonic() >= deadline:
                 availability.refuse_outage(away)
@@ -80,9 +82,10 @@ def _plan(ctx: Context, seconds: float, leave: Callable[[ObservedGroup, float], 
             continue
         match result:
             case Plan():
-                return result
+                return replace(result, why="; ".join((result.why, *told)))
             case Changed(what):
                 changes.append(what)
+                told += filter(None, [result.told])
     raise _never_settles(ctx, changes)
 
 

@@ -111,6 +111,14 @@ def test_one_that_is_unsubscribed_meanwhile_ends_within_seconds(world: World) ->
     assert told.of[Effect.of(Clock.wait)] <= 14
 
 
+def test_a_first_run_that_has_something_to_tell_waits_itself() -> None:
+    world = World()
+    world.produce(3)
+    plan = world.pipeline(consumer={"auto_offset_reset": "latest"}, **MINUTE).plan_or_await(None, lambda: True)
+    assert isinstance(plan, Plan)
+    assert "3 offsets before where it begins are not read" in plan.why
+
+
 def test_a_long_wait_may_be_left_and_is_gone_on_with_until_the_same_deadline(world: World) -> None:
     pipeline = world.pipeline(**MINUTE)
     told = Told()

@@ -49,6 +49,32 @@ def test_latest_does_not_lose_what_arrives_between_two_empty_polls() -> None:
     assert (batch.ranges, batch.landed_records) == ((Range("orders", 0, 2, 6),), 4)
 
 
+def test_a_first_run_that_begins_behind_records_says_so_once_and_how_to_have_them_read() -> None:
+    unread = "are not read: `tidegate group reset orders --to earliest --partitions orders` has them read"
+    world = World()
+    world.produce(2)
+    pipeline = world.pipeline(consumer={"auto_offset_reset": "latest"}, poll_timeout_ms=1)
+    assert pipeline.plan().why == f"there is nothing to read; 2 offsets before where it begins {unread}"
+    assert pipeline.plan().why == "there is nothing to read"
+    world.topics.add_partitions("orders", 1)
+    world.produce(1)
+    assert pipeline.plan().why == "1 offset planned"
+
+
+def test_records_before_a_cursor_are_told_beside_those_that_are_planned() -> None:
+    world = World()
+    world.produce(5)
+    plan = world.pipeline(cursor=Cursor("AT_OFFSET", offset=3)).plan()
+    assert plan.why.startswith("2 offsets planned; 3 offsets before where it begins are not read: ")
+
+
+def test_a_group_that_somebody_else_had_read_for_has_left_nothing_unread() -> None:
+    world = World()
+    world.produce(5)
+    world.offsets.reset({P0: 3})
+    assert world.pipeline().plan().why == "2 offsets planned"
+
+
 def test_an_empty_poll_takes_the_poll_timeout_and_no_longer() -> None:
     world = World()
     plan = world.pipeline(poll_timeout_ms=2000).plan()
