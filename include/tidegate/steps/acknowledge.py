@@ -23,7 +23,7 @@ from tidegate.model.offsets import TopicPartition, starts
 from tidegate.ports import Lake, Landing
 from tidegate.steps.context import Context
 from tidegate.steps.loss import created_again
-from tidegate.strategies.commit.interpret import Abandon, Interpretation, Resume, ResumeFrom, interpret
+from tidegate.strategies.commit.interpret import Interpretation, Moved, Resume, ResumeFrom, interpret
 from tidegate.strategies.commit.partial_commits import PartialCommits, reached, rest_of
 
 log = logging.getLogger(__name__)
@@ -249,7 +249,7 @@ class Acknowledging:
                 return starts(self._batch.ranges)
             case ResumeFrom(positions):
                 return positions
-            case Abandon(reason):
+            case Moved(reason):
                 left = "nothing more is committed, the next run abandons the batch"
                 raise StaleError(message(reason, self._batch, left))
             case _:

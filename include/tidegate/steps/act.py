@@ -74,11 +74,8 @@ class Idle:
     why: str
 
 
-Result = Plan | Changed | Idle
-
-
 @singledispatch
-def act(action: Action, ctx: Context, seen: Observation) -> Result:
+def act(action: Action, ctx: Context, seen: Observation) -> Plan | Changed | Idle:
     """Carry the action out; what was seen has the version of the ledger that it is for."""
     raise AssertionError(f"{action} can't be carried out ({ctx.place}), of {seen}")
 

@@ -7,7 +7,7 @@ from tidegate.model.batch import Batch, Resolution, State
 from tidegate.model.errors import message
 from tidegate.model.offsets import Range
 from tidegate.steps.context import Context
-from tidegate.steps.retry_limit import verdict
+from tidegate.steps.retry_limit import at_limit
 
 log = logging.getLogger(__name__)
 
@@ -40,7 +40,7 @@ def question(ctx: Context) -> Question | None:
     batch = ledger.look(ctx.subscription.name).open
     if batch is None:
         return None
-    decided = verdict(batch, ctx.subscription, ledger)
+    decided = at_limit(batch, ctx.subscription, ledger)
     if decided is not None and decided.resolution is Resolution.ASK:
         batch = ledger.resolve(batch.id, decided.resolution, decided.reason)
         log.warning("%s", message(f"the batch asks how to go on: {batch.reason}", batch))

@@ -18,9 +18,9 @@ from tidegate.steps.publish import publish_or_discard, ready
 from tidegate.steps.records_to_produce import outgoing
 from tidegate.steps.sweep import sweep
 from tidegate.strategies.commit.interpret import (
-    Abandon,
     AlreadyCommitted,
     Interpretation,
+    Moved,
     OffsetsCommitted,
     Resume,
     ResumeFrom,
@@ -194,7 +194,7 @@ def _is_done(batch: Batch, stands: Interpretation) -> bool:
             return False
         case AlreadyCommitted() | OffsetsCommitted():
             return True
-        case Abandon(reason):
+        case Moved(reason):
             raise StaleError(message(reason, batch, "nothing is committed, the next run abandons the batch"))
 
 

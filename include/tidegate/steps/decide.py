@@ -199,7 +199,7 @@ def _of_batch(subscription: Subscription, seen: ObservedBatch) -> Action:
             return _committed(seen)
         case positions.OffsetsCommitted():
             return NoteReceived(batch)
-        case positions.Abandon(reason):
+        case positions.Moved(reason):
             return Abandon(batch, reason)
         case positions.Resume() | positions.ResumeFrom():
             return _go_on(subscription, seen)

@@ -51,7 +51,7 @@ from tidegate.steps.ownership import (
 from tidegate.steps.plan import MOST_CHANGES
 from tidegate.steps.produced_topics import refuse_missing_topics
 from tidegate.steps.publish import stopped
-from tidegate.steps.retry_limit import verdict
+from tidegate.steps.retry_limit import at_limit
 from tidegate.steps.selection import left_unread, readable_ends, visible_partitions
 from tidegate.steps.starts import delivered
 
@@ -202,7 +202,7 @@ def _of_batch(ctx: Context, action: Action) -> Preview:
 
 def _judged(ctx: Context, batch: Batch) -> Batch:
     """The batch as the next run finds it once it has looked how often it failed. Raises StoppedError, as that run."""
-    decided = verdict(batch, ctx.subscription, ctx.ledger)
+    decided = at_limit(batch, ctx.subscription, ctx.ledger)
     if decided is None:
         return batch
     judged = replace(batch, resolution=decided.resolution, reason=decided.reason)

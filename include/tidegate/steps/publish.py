@@ -35,7 +35,7 @@ from tidegate.steps.clear import how_to_answer, how_to_redeliver
 from tidegate.steps.context import Context
 from tidegate.steps.deliver import manifest_of
 from tidegate.steps.reprocess import depends_on_others
-from tidegate.steps.retry_limit import MOST_INTERRUPTED, verdict
+from tidegate.steps.retry_limit import MOST_INTERRUPTED, at_limit
 
 log = logging.getLogger(__name__)
 
@@ -121,7 +121,7 @@ def _failed(ctx: Context, batch: Batch) -> BatchFailedError:
 
 def _decided(ctx: Context, batch: Batch) -> Batch:
     """The batch; one that failed as often as it may goes on as is decided then."""
-    decided = verdict(batch, ctx.subscription, ctx.ledger)
+    decided = at_limit(batch, ctx.subscription, ctx.ledger)
     return batch if decided is None else ctx.ledger.resolve(batch.id, decided.resolution, decided.reason)
 
 

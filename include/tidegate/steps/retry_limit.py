@@ -6,13 +6,13 @@ from tidegate.model.subscription import Subscription
 from tidegate.ports import Ledger
 from tidegate.strategies.failure.fail import where
 from tidegate.strategies.failure.registry import failure_strategy
-from tidegate.strategies.failure.strategy import Verdict
+from tidegate.strategies.failure.strategy import AtLimit
 
 MOST_INTERRUPTED = 5
 """How many deliveries may be interrupted in a row; none of them counts as a try."""
 
 
-def verdict(batch: Batch, subscription: Subscription, ledger: Ledger) -> Verdict | None:
+def at_limit(batch: Batch, subscription: Subscription, ledger: Ledger) -> AtLimit | None:
     """What becomes of a failed batch; None while it is delivered again, and for any other.
 
     The failure strategy decides, but only about records: a batch that anything else failed isn't given up.
@@ -22,7 +22,7 @@ def verdict(batch: Batch, subscription: Subscription, ledger: Ledger) -> Verdict
     tries = ledger.tries(batch.id)
     if tries.interrupted >= MOST_INTERRUPTED:
         why = f"its last {tries.interrupted} deliveries were interrupted, one after the other"
-        return Verdict(Resolution.STOP, f"{why}: {batch.reason}\n  its records: {where(batch)}")
+        return AtLimit(Resolution.STOP, f"{why}: {batch.reason}\n  its records: {where(batch)}")
     if tries.counted <= subscription.max_retries:
         return None
     chosen = failure_strategy(subscription).at_limit(batch)
@@ -30,4 +30,4 @@ def verdict(batch: Batch, subscription: Subscription, ledger: Ledger) -> Verdict
         return chosen
     blame = f"its records aren't to blame, so failure-strategy: {subscription.failure_strategy} doesn't give them up"
     reason = message(f"the retry limit was reached: {batch.reason}", remedy=blame)
-    return Verdict(Resolution.STOP, f"{reason}\n  its records: {where(batch)}")
+    return AtLimit(Resolution.STOP, f"{reason}\n  its records: {where(batch)}")

@@ -22,13 +22,13 @@ from tidegate.model.commit_policy import COMMIT_POLICIES, CommitPoint, CommitStr
 from tidegate.model.failure_policy import FAILURE_POLICIES
 from tidegate.steps import commit, plan, process, records_to_produce
 from tidegate.steps.acknowledge import Acknowledging, AckReader
-from tidegate.steps.act import Changed, Result
+from tidegate.steps.act import Changed, Idle, Plan
 from tidegate.steps.context import Context
 from tidegate.steps.decide import Action, Hold
 from tidegate.steps.observe import Observation
 from tidegate.strategies.failure.fail import Fail
 from tidegate.strategies.failure.ignore import Ignore
-from tidegate.strategies.failure.strategy import Verdict
+from tidegate.strategies.failure.strategy import AtLimit
 from tidegate.testing.ledger import MemoryLedger
 from tidegate.testing.offsets import MemoryOffsets
 
@@ -119,7 +119,7 @@ def without_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
     """A stopped batch that goes on by itself."""
     real = plan.act
 
-    def act(action: Action, ctx: Context, seen: Observation) -> Result:
+    def act(action: Action, ctx: Context, seen: Observation) -> Plan | Changed | Idle:
         if isinstance(action, Hold) and action.batch.resolution is Resolution.STOP:
             return Changed(str(ctx.ledger.resolve(action.batch.id, Resolution.REDELIVER)))
         return real(action, ctx, seen)
@@ -134,7 +134,7 @@ def kept(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(World, "pipeline", lambda self, *given: replace(real(self, *given), offsets=self.offsets))
 
 
-GIVES_UP = Verdict(Resolution.SKIP, "given up")
+GIVES_UP = AtLimit(Resolution.SKIP, "given up")
 FAILS = Bounds(preemptions=0, crashes=0, failures=1)
 CRASHES = Bounds(preemptions=0, crashes=1, failures=1)
 PLAIN = Bounds(preemptions=0, crashes=1)

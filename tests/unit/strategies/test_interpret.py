@@ -10,9 +10,9 @@ from tidegate.model.offsets import Range, TopicPartition
 from tidegate.model.receipt import Receipt
 from tidegate.ports import Committed
 from tidegate.strategies.commit.interpret import (
-    Abandon,
     AlreadyCommitted,
     Interpretation,
+    Moved,
     OffsetsCommitted,
     Resume,
     ResumeFrom,
@@ -96,7 +96,7 @@ def test_positions_at_the_ends_by_the_batchs_own_commit_mean_that_it_is_committe
 @pytest.mark.parametrize("strategy", KEPT)
 def test_a_position_without_a_receipt_abandons_even_if_the_offset_is_the_start(strategy: CommitStrategy) -> None:
     stands = found(strategy, BATCH, {P0: Committed(10), P1: at(5, RECEIPT)})
-    assert isinstance(stands, Abandon)
+    assert isinstance(stands, Moved)
     assert stands.reason.startswith("the group was moved by somebody else: orders-0 was planned as [10, 20)")
     assert "stands at 10 without a receipt of ours" in stands.reason
     assert "orders-1" not in stands.reason
@@ -105,13 +105,13 @@ def test_a_position_without_a_receipt_abandons_even_if_the_offset_is_the_start(s
 @pytest.mark.parametrize("strategy", KEPT)
 def test_a_commit_of_another_batch_of_ours_abandons_saying_so(strategy: CommitStrategy) -> None:
     stands = found(strategy, BATCH, {P0: at(20, FOREIGN), P1: at(5, FOREIGN)})
-    assert isinstance(stands, Abandon)
+    assert isinstance(stands, Moved)
     assert stands.reason.startswith("the group has gone on without it: orders-0")
 
 
 @pytest.mark.parametrize("strategy", [*WHOLE, *ON_LANDING])
 def test_a_position_within_a_batch_that_is_committed_whole_abandons_it(strategy: CommitStrategy) -> None:
-    assert isinstance(found(strategy, BATCH, {P0: at(13, RECEIPT), P1: at(5, RECEIPT)}), Abandon)
+    assert isinstance(found(strategy, BATCH, {P0: at(13, RECEIPT), P1: at(5, RECEIPT)}), Moved)
 
 
 @given(st.sampled_from(KEPT), st.lists(st.tuples(st.integers(0, 50), st.integers(0, 50)), min_size=1), st.data())
@@ -153,7 +153,7 @@ def test_what_we_committed_of_a_batch_in_part_is_gone_on_from(strategy: CommitSt
 def test_whatever_isnt_ours_abandons_naming_it_alone(strategy: CommitStrategy, position: Committed) -> None:
     partly = batch(Range(*P0, 10, 20), Range(*P1, 0, 9))
     stands = found(strategy, partly, {P0: position, P1: at(5, RECEIPT)})
-    assert isinstance(stands, Abandon)
+    assert isinstance(stands, Moved)
     assert f"orders-0 was planned as [10, 20) and stands at {position.offset}" in stands.reason
     assert "orders-1" not in stands.reason
 

@@ -16,7 +16,7 @@ from tidegate.strategies.failure.ask import Ask
 from tidegate.strategies.failure.fail import Fail
 from tidegate.strategies.failure.ignore import Ignore
 from tidegate.strategies.failure.registry import failure_strategy
-from tidegate.strategies.failure.strategy import Verdict
+from tidegate.strategies.failure.strategy import AtLimit
 
 
 class Skips(Ignore):
@@ -41,8 +41,8 @@ class Breaks(Fail):
     def judge(self, *_: Any) -> None:
         raise KeyError("no such customer")
 
-    def at_limit(self, *_: Any) -> Verdict:
-        return Verdict(Resolution.RETRY_LATER, "perhaps later")
+    def at_limit(self, *_: Any) -> AtLimit:
+        return AtLimit(Resolution.RETRY_LATER, "perhaps later")
 
     def outgoing(self, *_: Any) -> Iterator[Outgoing]:
         yield from ()

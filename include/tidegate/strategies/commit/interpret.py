@@ -33,13 +33,13 @@ class AlreadyCommitted:
 
 
 @dataclass(frozen=True, slots=True)
-class Abandon:
+class Moved:
     """Somebody else moved the group; the batch can't be committed any more."""
 
     reason: str
 
 
-Interpretation = Resume | ResumeFrom | OffsetsCommitted | AlreadyCommitted | Abandon
+Interpretation = Resume | ResumeFrom | OffsetsCommitted | AlreadyCommitted | Moved
 
 
 def interpret(policy: CommitPolicy, batch: Batch, committed: Mapping[TopicPartition, Committed]) -> Interpretation:
@@ -73,7 +73,7 @@ def interpret(policy: CommitPolicy, batch: Batch, committed: Mapping[TopicPartit
     return ResumeFrom({r.at: committed[r.at].offset if r.at in committed else r.start for r in batch.ranges})
 
 
-def _as_a_whole(batch: Batch, committed: Mapping[TopicPartition, Committed]) -> Resume | AlreadyCommitted | Abandon:
+def _as_a_whole(batch: Batch, committed: Mapping[TopicPartition, Committed]) -> Resume | AlreadyCommitted | Moved:
     """What positions mean that only a commit of the whole batch moves."""
     if all(_is_at_end(batch, r, committed.get(r.at)) for r in batch.ranges):
         return AlreadyCommitted()
@@ -84,7 +84,7 @@ def _as_a_whole(batch: Batch, committed: Mapping[TopicPartition, Committed]) -> 
         and not _is_at_start(batch, r, committed[r.at])
         and not _is_at_end(batch, r, committed[r.at])
     ]
-    return Abandon(_why(foreign, committed)) if foreign else Resume()
+    return Moved(_why(foreign, committed)) if foreign else Resume()
 
 
 def _has_ended(batch: Batch, committed: Mapping[TopicPartition, Committed]) -> bool:

@@ -2,12 +2,12 @@
 
 from tidegate.model.batch import Batch, Resolution
 from tidegate.strategies.failure.fail import Fail, where
-from tidegate.strategies.failure.strategy import Verdict
+from tidegate.strategies.failure.strategy import AtLimit
 
 
 class Ask(Fail):
     """A delivery that rejects records fails as with `fail`; at the limit the batch waits for an answer."""
 
-    def at_limit(self, batch: Batch) -> Verdict:
+    def at_limit(self, batch: Batch) -> AtLimit:
         """Ask."""
-        return Verdict(Resolution.ASK, f"the retry limit was reached: {batch.reason}\n  its records: {where(batch)}")
+        return AtLimit(Resolution.ASK, f"the retry limit was reached: {batch.reason}\n  its records: {where(batch)}")

@@ -17,7 +17,7 @@ from tidegate.model.errors import RecordsFailedError, message
 from tidegate.model.manifest import Rejections
 from tidegate.model.records import Outgoing, Rejected, utf8
 from tidegate.model.subscription import Subscription
-from tidegate.strategies.failure.strategy import Verdict
+from tidegate.strategies.failure.strategy import AtLimit
 
 _LIMIT = "dead-letter-queue.limit"
 _LEAST = 10
@@ -135,11 +135,11 @@ class DeadLetters:
         if self.limit is not None:
             self.limit.check(batch, rejections.number + rejections.undecodable)
 
-    def at_limit(self, batch: Batch) -> Verdict:
+    def at_limit(self, batch: Batch) -> AtLimit:
         """What is left of the batch becomes dead letters, or, if that may be more than the limit allows, it stops."""
         if too_many := self.too_many(batch):
-            return Verdict(Resolution.STOP, f"{too_many}: {batch.reason}")
-        return Verdict(Resolution.DEAD_LETTER, f"{after_last_retry(self.topic)}{batch.reason}")
+            return AtLimit(Resolution.STOP, f"{too_many}: {batch.reason}")
+        return AtLimit(Resolution.DEAD_LETTER, f"{after_last_retry(self.topic)}{batch.reason}")
 
     def too_many(self, batch: Batch) -> str | None:
         """That all of the batch's records are more than the limit allows, in words; None if they aren't."""

@@ -18,7 +18,7 @@ from tidegate.model.offsets import TopicPartition, Watermarks
 from tidegate.model.records import Dropped, Failure, Headers, Outgoing, Rejected, last, utf8
 from tidegate.model.subscription import Subscription
 from tidegate.strategies.failure.dead_letters import dead_letter
-from tidegate.strategies.failure.strategy import Verdict
+from tidegate.strategies.failure.strategy import AtLimit
 
 _LONGEST_MS = 2**31 - 1
 _DIGITS = 18  # of a number that fits Kafka's 64 bits
@@ -76,9 +76,9 @@ class DelayedRetry:
     def judge(self, batch: Batch, rejections: Rejections) -> None:
         """Whatever the job rejected is tried again later."""
 
-    def at_limit(self, batch: Batch) -> Verdict:
+    def at_limit(self, batch: Batch) -> AtLimit:
         """All of the batch's records are tried again later."""
-        return Verdict(Resolution.RETRY_LATER, f"to be retried after the last delivery: {batch.reason}")
+        return AtLimit(Resolution.RETRY_LATER, f"to be retried after the last delivery: {batch.reason}")
 
     def outgoing(self, rejected: Iterable[Rejected], now: datetime) -> Iterator[Outgoing | Dropped]:
         """Each record on its way to the next retry topic, or to the dead-letter topic, if there is one."""

@@ -10,7 +10,7 @@ from tidegate.model.errors import RecordsFailedError, message
 from tidegate.model.manifest import Rejections
 from tidegate.model.records import Outgoing, Rejected
 from tidegate.model.subscription import Subscription
-from tidegate.strategies.failure.strategy import Verdict
+from tidegate.strategies.failure.strategy import AtLimit
 
 _NAMED = 5  # ranges
 
@@ -41,9 +41,9 @@ class Fail:
                 )
             )
 
-    def at_limit(self, batch: Batch) -> Verdict:
+    def at_limit(self, batch: Batch) -> AtLimit:
         """Stop, and say where."""
-        return Verdict(Resolution.STOP, f"the retry limit was reached: {batch.reason}\n  its records: {where(batch)}")
+        return AtLimit(Resolution.STOP, f"the retry limit was reached: {batch.reason}\n  its records: {where(batch)}")
 
     def outgoing(self, rejected: Iterable[Rejected], now: datetime) -> Iterator[Outgoing]:  # noqa: ARG002 (the strategy's)
         """Nothing: what a published batch rejected couldn't be decoded, which the definition allows."""

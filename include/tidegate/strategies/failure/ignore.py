@@ -8,7 +8,7 @@ from tidegate.model.batch import Batch, Resolution
 from tidegate.model.manifest import Rejections
 from tidegate.model.records import Outgoing, Rejected
 from tidegate.model.subscription import Subscription
-from tidegate.strategies.failure.strategy import Verdict
+from tidegate.strategies.failure.strategy import AtLimit
 
 
 class Ignore:
@@ -22,9 +22,9 @@ class Ignore:
     def judge(self, batch: Batch, rejections: Rejections) -> None:
         """Whatever the job rejected is fine: it lies in `_rejected` with its reasons, and is counted."""
 
-    def at_limit(self, batch: Batch) -> Verdict:
+    def at_limit(self, batch: Batch) -> AtLimit:
         """Give the batch up."""
-        return Verdict(Resolution.SKIP, f"ignored after the last retry: {batch.reason}")
+        return AtLimit(Resolution.SKIP, f"ignored after the last retry: {batch.reason}")
 
     def outgoing(self, rejected: Iterable[Rejected], now: datetime) -> Iterator[Outgoing]:  # noqa: ARG002 (the strategy's)
         """Nothing."""

@@ -11,7 +11,7 @@ from tidegate.model.errors import TidegateError, WrongDefinitionError, location,
 from tidegate.model.manifest import Rejections
 from tidegate.model.records import Dropped, Outgoing, Rejected
 from tidegate.model.subscription import Subscription
-from tidegate.strategies.failure.strategy import FailureStrategy, Verdict
+from tidegate.strategies.failure.strategy import AtLimit, FailureStrategy
 
 T = TypeVar("T")
 
@@ -51,19 +51,19 @@ class OwnFailureStrategy:
         """See FailureStrategy."""
         self._asked(lambda: self._strategy.judge(batch, rejections))
 
-    def at_limit(self, batch: Batch) -> Verdict:
+    def at_limit(self, batch: Batch) -> AtLimit:
         """See FailureStrategy."""
-        verdict = self._asked(lambda: self._strategy.at_limit(batch))
-        if verdict.resolution not in _AT_LIMIT:
+        found = self._asked(lambda: self._strategy.at_limit(batch))
+        if found.resolution not in _AT_LIMIT:
             raise WrongDefinitionError(
                 message(
-                    f"failure-strategy {self._name} decides {verdict.resolution} for a batch that failed for the last "
+                    f"failure-strategy {self._name} decides {found.resolution} for a batch that failed for the last "
                     "time: nothing was changed",
                     batch,
                     f"have its at_limit choose one of {', '.join(_AT_LIMIT)}",
                 )
             )
-        return verdict
+        return found
 
     def outgoing(self, rejected: Iterable[Rejected], now: datetime) -> Iterator[Outgoing | Dropped]:
         """See FailureStrategy."""

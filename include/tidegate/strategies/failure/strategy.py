@@ -11,7 +11,7 @@ from tidegate.model.records import Dropped, Outgoing, Rejected
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class AtLimit:
     """What is to be done with a batch that failed as often as it may, and why."""
 
     resolution: Resolution
@@ -25,7 +25,7 @@ class FailureStrategy(Protocol):
         """Raises RecordsFailedError if a delivery has failed by rejecting these records."""
         ...
 
-    def at_limit(self, batch: Batch) -> Verdict:
+    def at_limit(self, batch: Batch) -> AtLimit:
         """What becomes of a batch whose records failed its last delivery."""
         ...
 
