@@ -59,16 +59,19 @@ def moves(
     positions: Mapping[TopicPartition, Committed],
     losses: Collection[Loss],
     resets: Collection[GroupReset],
+    *,
     is_in_output: Callable[[Receipt], bool],
+    is_made: Callable[[Batch], bool],
 ) -> tuple[Move, ...]:
     """The moves that the newest batches show, newest first; `positions` are those of the group now.
 
-    `history` has the newest batch first. What a loss, an abandoned batch or a reset by Tidegate explains is no move;
-    nor is a batch that a ledger which went back to a backup doesn't know, and that `is_in_output`.
+    `history` has the newest batch first. What a loss or a reset by Tidegate explains is no move, nor is a batch that
+    isn't committed and `is_made`, which is in its output, nor one that a ledger which went back to a backup doesn't
+    know, and that `is_in_output`.
     """
     known = {(TopicPartition(loss.topic, loss.partition), loss.position) for loss in losses}
     carried_out = [reset for reset in resets if reset.is_done]
-    moved = _moves(history, positions, carried_out, is_in_output)
+    moved = _moves(history, positions, carried_out, is_in_output, is_made)
     found = [move for move in moved if (move.at, move.left_at) not in known]
     return tuple(replace(move, read_since=_read_since(move, history, carried_out)) for move in reversed(found))
 
@@ -100,6 +103,7 @@ def _moves(
     positions: Mapping[TopicPartition, Committed],
     resets: Collection[GroupReset],
     is_in_output: Callable[[Receipt], bool],
+    is_made: Callable[[Batch], bool],
 ) -> Iterator[Move]:
     """Oldest first, those of the group's present positions last."""
     left: dict[TopicPartition, int] = {}
@@ -116,7 +120,7 @@ def _moves(
         newest = batch
         starts = {r.at: r.start for r in batch.ranges}
         meant = _meant(resets, before, outcome.opened_at)
-        for move in _differing(left, starts, passed, meant, outcome.opened_at):
+        for move in _unexplained(_differing(left, starts, meant, outcome.opened_at), passed, is_made):
             yield replace(move, by_another_ledger=is_by_another)
         left |= starts
         before = outcome.opened_at
@@ -129,7 +133,7 @@ def _moves(
     beyond = {at: receipt for at, receipt in receipts.items() if receipt is not None and _is_beyond(newest, receipt)}
     known = {receipt for receipt in set(beyond.values()) if is_in_output(receipt)}
     offsets = {at: position.offset for at, position in positions.items() if beyond.get(at) not in known}
-    for move in _differing(left, offsets, passed, _meant(resets, before, None), None):
+    for move in _unexplained(_differing(left, offsets, _meant(resets, before, None), None), passed, is_made):
         yield replace(move, by_another_ledger=move.at in beyond)
 
 
@@ -157,21 +161,21 @@ def _meant(
 def _differing(
     left: Mapping[TopicPartition, int],
     begins: Mapping[TopicPartition, int],
-    passed: Iterable[Batch],
     meant: Collection[tuple[TopicPartition, int]],
     seen_at: datetime | None,
 ) -> Iterator[Move]:
     for at, begin in sorted(begins.items()):
-        if (
-            at in left
-            and begin != left[at]
-            and (at, begin) not in meant
-            and not any(_explains(batch, at, left[at], begin) for batch in passed)
-        ):
+        if at in left and begin != left[at] and (at, begin) not in meant:
             yield Move(at, left[at], begin, seen_at)
 
 
-def _explains(batch: Batch, at: TopicPartition, left_at: int, begin: int) -> bool:
-    """Whether a batch that isn't committed took a partition there: it was made, or committed in parts."""
-    reaches = any(r.at == at and r.start <= left_at <= begin <= r.end for r in batch.ranges)
-    return reaches and (batch.rows is not None or batch.commit_policy.commits_acknowledged)
+def _unexplained(moved: Iterable[Move], passed: Collection[Batch], is_made: Callable[[Batch], bool]) -> Iterator[Move]:
+    """Without those that a batch which isn't committed made: it is in its output, or was committed in parts."""
+    for move in moved:
+        reaching = [batch for batch in passed if _reaches(batch, move)]
+        if not any(batch.commit_policy.commits_acknowledged or is_made(batch) for batch in reaching):
+            yield move
+
+
+def _reaches(batch: Batch, move: Move) -> bool:
+    return any(r.at == move.at and r.start <= move.left_at <= move.found_at <= r.end for r in batch.ranges)

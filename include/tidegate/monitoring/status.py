@@ -193,7 +193,8 @@ def status_of(pipeline: Pipeline, limit: int, no_run: str | None = None) -> Stat
         _moved_to(seen, of_group),
         losses,
         resets,
-        lambda of: _is_in_output(pipeline, of),
+        is_in_output=lambda of: _is_in_output(pipeline, pipeline.output, of),
+        is_made=lambda batch: _is_in_output(pipeline, batch.output, batch.next_receipt),
     )
     facts = replace(
         seen.facts,
@@ -331,10 +332,10 @@ def _moved_to(seen: _Seen, history: Sequence[HistoryEntry]) -> dict[TopicPartiti
     }
 
 
-def _is_in_output(pipeline: Pipeline, of: Receipt) -> bool:
-    """Whether the output has this batch; an output that is away accuses nobody."""
+def _is_in_output(pipeline: Pipeline, output: str, of: Receipt) -> bool:
+    """Whether an output has this batch; one that is away accuses nobody."""
     try:
-        return pipeline.lake.published(pipeline.output, of) is not None
+        return pipeline.lake.published(output, of) is not None
     except TidegateError:
         return True
 
@@ -351,7 +352,7 @@ def _absent(pipeline: Pipeline, history: Sequence[HistoryEntry]) -> str | None:
     """The newest batch that this ledger has published, if the output lacks it; None where it has it, or is away."""
     published = (entry.batch for entry in history if entry.batch.is_published)
     newest = next((batch for batch in published if batch.output == pipeline.output), None)
-    return None if newest is None or _is_in_output(pipeline, newest.next_receipt) else newest.id
+    return None if newest is None or _is_in_output(pipeline, newest.output, newest.next_receipt) else newest.id
 
 
 def _move_to_json(move: Move) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from functools import singledispatch
 from tidegate.model.batch import Batch, Outcome
 from tidegate.model.counting import counted
 from tidegate.model.errors import OvertakenError, location, message
-from tidegate.model.offsets import Range, TopicPartition, ends
+from tidegate.model.offsets import Range, TopicPartition, Watermarks, ends
 from tidegate.model.receipt import Receipt
 from tidegate.model.records import Outgoing
 from tidegate.ports import Committed
@@ -181,10 +181,10 @@ def _(action: Anchor, ctx: Context, seen: ObservedGroup) -> Changed:
         _note_anchor(ctx, positions, seen, known, topics)
     said = ", ".join(f"{tp} at {offset}" for tp, offset in sorted(positions.items()))
     log.info("anchored %s: %s (%s)", said, at.why, ctx.place)
-    unread = _unread(ctx, action, positions, seen)
-    if unread:
-        log.warning("%s (%s)", unread, ctx.place)
-    return Changed(f"the start of {len(positions)} partitions was committed ({at.why})", told=unread)
+    told = _told(ctx, action, positions, seen)
+    if told:
+        log.warning("%s (%s)", told, ctx.place)
+    return Changed(f"the start of {len(positions)} partitions was committed ({at.why})", told)
 
 
 @act.register
@@ -281,19 +281,37 @@ def anchored_offsets(ctx: Context, action: Anchor, seen: ObservedGroup) -> dict[
     return positions
 
 
-def _unread(ctx: Context, action: Anchor, positions: Mapping[TopicPartition, int], seen: ObservedGroup) -> str:
-    """What is before the starts of partitions that are read for the first time, in words; nothing where nothing is.
+def first_reads(
+    action: Anchor, offsets: Mapping[TopicPartition, int], marks: Mapping[TopicPartition, Watermarks]
+) -> dict[TopicPartition, int]:
+    """How many offsets are before the starts of partitions in which the group has no position, where there are any."""
+    first = [tp for tp in offsets if action.known.settled(tp) is None]
+    before = {tp: offsets[tp] - marks[tp].earliest for tp in first}
+    return {tp: number for tp, number in before.items() if number > 0}
 
-    A run that commits nothing begins there each time, which is nobody's surprise.
+
+def _told(ctx: Context, action: Anchor, offsets: Mapping[TopicPartition, int], seen: ObservedGroup) -> str:
+    """What a run says of records that it passes over, or reads again, for where it begins; nothing where it doesn't.
+
+    A run that commits nothing begins at its cursor each time, which is nobody's surprise.
     """
-    first = [tp for tp in action.at.unanchored if action.known.settled(tp) is None]
-    before = {tp: positions[tp] - seen.marks[tp].earliest for tp in first}
-    number = sum(count for count in before.values() if count > 0)
-    if not number or not ctx.offsets.durable:
+    if not ctx.offsets.durable:
         return ""
-    topics = sorted({tp.topic for tp, count in before.items() if count > 0})
-    command = reset_command(ctx.subscription.name, topics, abandon=False)
-    return f"{counted(number, 'offset')} before where it begins are not read: {command} has them read"
+    said = []
+    if unread := first_reads(action, offsets, seen.marks):
+        topics = sorted({tp.topic for tp in unread})
+        number = counted(sum(unread.values()), "offset")
+        command = reset_command(ctx.subscription.name, topics, abandon=False)
+        said.append(f"{number} before where it begins are not read: {command} has them read")
+    left = action.known.last_ends
+    foreign = [tp for tp, each in action.known.committed.items() if Receipt.parse(each.metadata) is None]
+    moved = {tp: offsets[tp] - left[tp] for tp in foreign if tp in offsets and tp in left}
+    by_somebody = f"as somebody else moved the group: see `tidegate status {ctx.subscription.name}`"
+    if passed := sum(by for by in moved.values() if by > 0):
+        said.append(f"{counted(passed, 'offset')} passed over unread, {by_somebody}")
+    if again := -sum(by for by in moved.values() if by < 0):
+        said.append(f"{counted(again, 'offset')} read again, {by_somebody}")
+    return "; ".join(said)
 
 
 def _passed(ctx: Context, positions: Mapping[TopicPartition, int], known: ObservedOffsets) -> Iterable[Outgoing]:

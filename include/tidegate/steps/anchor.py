@@ -122,7 +122,7 @@ def anchorage(
             Receipt.first(), _starts(subscription, partitions, known), _why_none(known), begins_incarnation=True
         )
     if len(ours) < len(receipts):
-        return reincarnation(subscription, partitions, known, "the group was moved by somebody else")
+        return reincarnation(subscription, partitions, known, _why_moved(ours, known))
     if len({receipt.incarnation for receipt in ours}) > 1:
         return reincarnation(subscription, partitions, known, "partitions that were read apart are read together")
     in_force = max(ours, key=lambda receipt: receipt.number)
@@ -132,6 +132,13 @@ def anchorage(
         _starts(subscription, late, known),
         "partitions that are new, or are read again, or that the last commit didn't come to",
     )
+
+
+def _why_moved(ours: Collection[Receipt], known: ObservedOffsets) -> str:
+    """Why there are positions that aren't ours."""
+    if ours or known.last_ends:
+        return "the group was moved by somebody else"
+    return "first contact: the group goes on where another consumer has committed"
 
 
 def _why_none(known: ObservedOffsets) -> str:

@@ -14,14 +14,14 @@ from tidegate.model.commit_policy import PositionStore
 from tidegate.model.counting import counted
 from tidegate.model.errors import OWN_GROUP, GroupInUseError, first_few, message
 from tidegate.model.offsets import TopicPartition
+from tidegate.model.receipt import Receipt
 from tidegate.model.subscription import Subscription
 from tidegate.ports import Committed
-from tidegate.steps.act import anchored_offsets
+from tidegate.steps.act import anchored_offsets, first_reads
 from tidegate.steps.anchor import found_names
 from tidegate.steps.context import Context
 from tidegate.steps.decide import (
     Abandon,
-    Action,
     Adopt,
     Anchor,
     AwaitCommit,
@@ -40,7 +40,7 @@ from tidegate.steps.decide import (
 )
 from tidegate.steps.definition_changes import as_planned, definition_changes
 from tidegate.steps.loss import reset_command
-from tidegate.steps.observe import ObservedGroup, observe_batch, observe_group
+from tidegate.steps.observe import ObservedBatch, ObservedGroup, observe_batch, observe_group
 from tidegate.steps.ownership import (
     is_unclaimed_store,
     other_holder,
@@ -136,7 +136,7 @@ def _found(ctx: Context) -> Preview:
     if snapshot.open is not None:
         refuse_other_group(snapshot.open, ctx.subscription)
         refuse_other_store(snapshot.open, ctx.subscription)
-        found = _of_batch(ctx, decide(ctx.subscription, ctx.output, observe_batch(ctx, snapshot, snapshot.open)))
+        found = _of_batch(ctx, observe_batch(ctx, snapshot, snapshot.open))
         return replace(found, changes=_later(ctx, snapshot.open))
     if ctx.definitions.is_draining(ctx.subscription.name):
         return Preview("it was unsubscribed, and no batch of it is open: no new one begins")
@@ -180,8 +180,8 @@ def _not_read(at: TopicPartition, stands: int, unread: int) -> str:
     return f"{said}, with {counted(unread, 'offset')} unread after it" if unread else said
 
 
-def _of_batch(ctx: Context, action: Action) -> Preview:
-    match action:
+def _of_batch(ctx: Context, seen: ObservedBatch) -> Preview:
+    match decide(ctx.subscription, ctx.output, seen):
         case GoOn(batch) | NoteReceived(batch):
             return Preview(_of_open(_judged(ctx, batch)), batch=batch, is_open=True)
         case AwaitCommit(batch):
@@ -193,11 +193,21 @@ def _of_batch(ctx: Context, action: Action) -> Preview:
         case NoteCommitted(batch):
             return _known_later(f"batch {batch.id} is noted as committed, which it is")
         case Abandon(batch, reason):
-            return _known_later(f"batch {batch.id} is abandoned: {reason}")
+            abandoned = _known_later(f"batch {batch.id} is abandoned: {reason}")
+            return replace(abandoned, starts=_moved(seen))
         case Adopt(batch, _, why):
             return _known_later(f"batch {batch.id} is taken as the lake has it ({why}), and committed")
-        case _:
+        case action:
             raise AssertionError(f"{action} of an open batch")
+
+
+def _moved(seen: ObservedBatch) -> tuple[Start, ...]:
+    """Where the partitions of a batch that isn't published were taken by somebody else."""
+    if seen.published is not None:
+        return ()
+    foreign = {at: each.offset for at, each in seen.committed.items() if Receipt.parse(each.metadata) is None}
+    why = "the group was moved by somebody else"
+    return tuple(Start(r.at, r.start, foreign[r.at], why) for r in seen.batch.ranges if r.at in foreign)
 
 
 def _judged(ctx: Context, batch: Batch) -> Batch:
@@ -237,8 +247,9 @@ def _of_group(ctx: Context, seen: ObservedGroup, delivered: Mapping[TopicPartiti
                 first += [f"a position is lost: {one}" for one in action.lost]
                 offsets = anchored_offsets(ctx, action, seen)
                 read = {at: end for at, end in delivered.items() if at.topic not in action.known.created_again}
+                unread = first_reads(action, offsets, seen.marks)
                 starts |= {
-                    at: Start(at, read.get(at), offset, action.at.why, max(0, offset - seen.marks[at].earliest))
+                    at: Start(at, read.get(at), offset, action.at.why, unread.get(at, 0))
                     for at, offset in offsets.items()
                 }
                 seen = _anchored(ctx, seen, action, offsets)

@@ -39,8 +39,9 @@ def moves(
     resets: Collection[GroupReset] = (),
     is_in_output: Callable[[Receipt], bool] = lambda _: True,
 ) -> tuple[Move, ...]:
-    """The moves, in an output that lacks nothing."""
-    return all_moves(history, positions, losses, resets, is_in_output)
+    """The moves, in an output that lacks nothing but batches that were abandoned without rows."""
+    made = {"is_in_output": is_in_output, "is_made": lambda batch: batch.rows is not None}
+    return all_moves(history, positions, losses, resets, **made)
 
 
 @pytest.mark.parametrize(

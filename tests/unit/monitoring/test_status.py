@@ -392,6 +392,21 @@ def test_a_group_that_was_moved_past_unread_records_is_shown_before_and_after_th
     assert [(move.left_at, move.found_at) for move in status_of(world.pipeline(), 10).facts.moves] == [(10, 30)]
 
 
+def test_what_was_passed_over_while_a_batch_was_processed_is_shown_once_it_is_abandoned() -> None:
+    world = World()
+    world.produce(10)
+    batch = planned(world.pipeline())
+    assert batch is not None
+    world.pipeline().process(batch.id)
+    world.kafka.reset({TopicPartition("orders", 0): 4})
+    with pytest.raises(StaleError, match="moved by somebody else"):
+        world.pipeline().settle(batch.id)
+    deliver(world.pipeline())
+    assert world.published() == [(4, 10)]
+    passed = "somebody moved the group: orders-0 forward past [0, 4), which no batch has read"
+    assert verdict(world.pipeline()) == ("REWOUND", passed)
+
+
 def test_a_group_that_was_moved_back_to_what_was_passed_over_is_fine_again() -> None:
     world = World()
     world.produce(10)

@@ -75,6 +75,17 @@ def test_a_group_that_somebody_else_had_read_for_has_left_nothing_unread() -> No
     assert world.pipeline().plan().why == "2 offsets planned"
 
 
+@pytest.mark.parametrize(("stands", "told"), [(4, "2 offsets passed over unread"), (1, "1 offset read again")])
+def test_a_run_says_what_is_passed_over_or_comes_again_because_somebody_moved_the_group(stands: int, told: str) -> None:
+    world = World()
+    world.produce(2)
+    deliver(world.pipeline())
+    world.produce(4)
+    world.offsets.reset({P0: stands})
+    why = world.pipeline().plan().why
+    assert why.endswith(f"; {told}, as somebody else moved the group: see `tidegate status orders`")
+
+
 def test_an_empty_poll_takes_the_poll_timeout_and_no_longer() -> None:
     world = World()
     plan = world.pipeline(poll_timeout_ms=2000).plan()

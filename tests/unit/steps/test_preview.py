@@ -130,6 +130,33 @@ def test_a_first_batch_says_how_many_records_before_its_start_are_not_read() -> 
     assert world.pipeline(consumer={"auto_offset_reset": "latest"}).preview().unread_before == 0
 
 
+def test_a_group_that_another_consumer_has_read_for_goes_on_there_and_has_left_nothing_unread() -> None:
+    world = World(partitions=2)
+    world.produce(5)
+    world.kafka.reset({P0: 3})
+    seen = world.pipeline().preview()
+    why = "first contact: the group goes on where another consumer has committed"
+    assert seen.starts == (Start(P0, None, 3, why), Start(P1, None, 0, why))
+    assert (seen.unread_before, seen.earlier) == (0, "")
+
+
+@pytest.mark.parametrize(("stands", "skipped", "reread"), [(6, 4, 0), (1, 0, 1), (2, 0, 0)])
+def test_what_is_passed_over_or_comes_again_is_said_before_an_open_batch_is_abandoned(
+    stands: int, skipped: int, reread: int
+) -> None:
+    world = World()
+    world.produce(2)
+    deliver(world.pipeline())
+    world.produce(8)
+    batch = planned(world.pipeline())
+    assert batch is not None
+    world.pipeline().process(batch.id)
+    world.kafka.reset({P0: stands})
+    seen = world.pipeline().preview()
+    assert "is abandoned: the group was moved by somebody else" in seen.first[0]
+    assert (seen.skipped, seen.reread) == (skipped, reread)
+
+
 def test_a_batch_that_stopped_is_refused_as_plan_refuses_it() -> None:
     world = World()
     world.produce(5)
