@@ -309,6 +309,17 @@ def _failing_runs(facts: Facts) -> Iterator[Finding]:
         yield Finding(Verdict.WARN, f"the last run failed: {run.said}", run.failing_since, _another_run(facts))
 
 
+def _silent_delivery(facts: Facts) -> Iterator[Finding]:
+    """A delivery that has died, unless a run has failed since, which says more."""
+    delivery, run = facts.delivery, facts.last_run
+    if facts.open is None or delivery is None or delivery.silent <= SILENT:
+        return
+    if run is not None and run.error is not None and run.ended_at >= facts.now - delivery.begun:
+        return
+    reason = f"the delivery of batch {facts.open.batch.id} gives no sign of life any more: who was at it has died, or "
+    yield Finding(Verdict.WARN, f"{reason}can't be reached", facts.now - delivery.silent, _another_run(facts))
+
+
 def _another_run(facts: Facts) -> str:
     """What there is to do for the run that tries again."""
     if _comes_by_itself(facts):
@@ -479,6 +490,7 @@ _RULES: tuple[Callable[[Facts], Iterator[Finding]], ...] = (
     _unproducible,
     _loss,
     _failing_runs,
+    _silent_delivery,
     _moved,
     _missing,
     _left_retries,

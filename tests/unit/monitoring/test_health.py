@@ -62,6 +62,21 @@ UNDER_WAY = f"a delivery of batch {plan().id} is under way, with a sign of life 
         ({}, "OK", "", None, ""),
         ({"last_run": LastRun(NOW, "there is nothing to read")}, "OK", "", None, ""),
         ({"open": open_batch(State.PROCESSING)}, "OK", "", None, ""),
+        (DELIVERED, "OK", "", None, ""),
+        (
+            {**DELIVERED, "delivery": DeliveryAge(HOUR, timedelta(minutes=10, seconds=2)), "is_scheduled": False},
+            "WARN",
+            f"the delivery of batch {plan().id} gives no sign of life any more",
+            NOW - timedelta(minutes=10, seconds=2),
+            "`tidegate run orders`, or its DAG: no schedule runs it",
+        ),
+        (
+            {**DELIVERED, "delivery": DeliveryAge(HOUR, timedelta(minutes=10))},
+            "WARN",
+            "who was at it has died, or can't be reached",
+            NOW - timedelta(minutes=10),
+            "nothing yet: the next run tries again",
+        ),
         (
             {"unavailable": "no broker", "contact": Contact(NOW - HOUR, HOUR, has_answered=True)},
             "UNREACHABLE",
