@@ -491,7 +491,7 @@ def _print_run(run: dict[str, Any]) -> None:
         out.print(f"{run['subscription']}: {failed}: {run['error']}", style="red", markup=False)
         return
     if run["batch_id"] is None:
-        out.print(f"{run['subscription']}: nothing to do: {run['why']}", markup=False)
+        out.print(f"{run['subscription']}: nothing was done: {run['why']}", markup=False)
         return
     took = ", ".join(f"{step} {seconds:.1f} s" for step, seconds in run["seconds"].items())
     out.print(

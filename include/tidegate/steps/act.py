@@ -216,7 +216,7 @@ def _(action: NoteTopics, ctx: Context, seen: Observation) -> Changed:
 
 
 @act.register
-def _(action: OpenBatch, ctx: Context, seen: Observation) -> Plan:
+def _(action: OpenBatch, ctx: Context, seen: ObservedGroup) -> Plan:
     changes = definition_changes(ctx)
     try:
         batch = ctx.ledger.open(action.batch, seen.snapshot.version)
@@ -228,6 +228,13 @@ def _(action: OpenBatch, ctx: Context, seen: Observation) -> Plan:
     log.info("planned %s (%s)", ", ".join(map(str, taken)), batch)
     for change in changes:
         log.warning("otherwise than the batch before: %s (%s)", change, batch)
+    if batch.receipt.batch_id is not None and not seen.last_ends:
+        unknown = (
+            f"this ledger knows of no batch of group {batch.group}, for which Tidegate has committed: if it wasn't "
+            "lost, correct TIDEGATE_HOME or TIDEGATE_LEDGER"
+        )
+        log.warning("%s (%s)", unknown, batch)
+        changes = (*changes, unknown)
     planned = f"{counted(sum(r.end - r.start for r in taken), 'offset')} planned"
     return Plan(batch, batch.members_with_work(), "; ".join((planned, *changes)))
 
