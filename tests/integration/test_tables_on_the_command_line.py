@@ -1,6 +1,7 @@
 """A definition with a table as its output, through the real command line, broker and Spark."""
 
 import json
+import re
 import shutil
 import uuid
 from typing import Any
@@ -169,6 +170,27 @@ def test_a_batch_whose_records_are_all_rejected_goes_to_the_dead_letters(desk: D
     produce(desk, name, 0)
     assert ran(desk, name)["rows"] == RECORDS
     assert tables.rows(name).num_rows == RECORDS
+
+
+@pytest.mark.parametrize("tables", [DeltaTables], ids=["delta"], indirect=True)
+def test_a_definition_without_the_table_s_partitions_is_mended_as_the_error_says(
+    desk: Desk, tables: Tables, name: str
+) -> None:
+    define(desk, tables, name, **{"partition-by": ["country"]})
+    produce(desk, name, 0)
+    ran(desk, name)
+    definition = desk.home / "include/subscriptions" / f"{name}.yaml"
+    partitioned = definition.read_text()
+    definition.write_text(partitioned.replace("  partition-by:\n  - country\n", ""))
+    produce(desk, name, RECORDS)
+    said = ran(desk, name, status=2)["error"]
+    assert "the Delta table is partitioned by country, the files by nothing" in said
+    definition.write_text(partitioned)
+    command = re.search(r"`tidegate (group reset [^`]+)`", said)
+    assert command is not None
+    desk.run(TIDEGATE, *command[1].split())
+    assert ran(desk, name)["rows"] == RECORDS
+    assert tables.rows(name).num_rows == 2 * RECORDS
 
 
 def test_a_table_that_was_dropped_stops_the_next_batch_by_name(desk: Desk, tables: Tables, name: str) -> None:

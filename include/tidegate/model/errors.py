@@ -18,6 +18,10 @@ class MisfitError(WrongDefinitionError):
     """A delivery's rows don't fit the table: change the transform, the definition or the table; deliver again then."""
 
 
+class PartitioningError(MisfitError):
+    """A delivery's rows are partitioned otherwise than the table: correct the definition, and plan the batch anew."""
+
+
 class UnauthorizedError(WrongDefinitionError):
     """A store, a catalog or a server refuses: mend the keys, or give them the right; trying again can't help."""
 

@@ -19,6 +19,7 @@ from tidegate.model.errors import (
     EarlierStepError,
     LostDataError,
     MisfitError,
+    PartitioningError,
     RewrittenFilesError,
     StaleError,
     StoppedError,
@@ -166,6 +167,12 @@ def _put(ctx: Context, manifest: Manifest, batch: Batch, attempt: str | None) ->
     except RewrittenFilesError as error:
         ctx.ledger.resolve(batch.id, Resolution.REDELIVER, str(error))
         raise
+    except PartitioningError as error:
+        kept = (
+            f"the open batch keeps the partition-by it has: once that is set, {_read_again(batch)} plans it anew"
+        )
+        ctx.ledger.resolve(batch.id, Resolution.REDELIVER, f"{error}\n  {kept}")
+        raise PartitioningError(f"{error}\n  {kept} ({batch})") from error
     except MisfitError as error:
         ctx.ledger.resolve(batch.id, Resolution.REDELIVER, str(error))
         name = batch.subscription

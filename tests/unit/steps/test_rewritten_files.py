@@ -7,7 +7,14 @@ import pytest
 from world import World, deliver, planned
 
 from tidegate.model.batch import Batch, State
-from tidegate.model.errors import CorruptFileError, MisfitError, RewrittenFilesError, StoppedError, WrongDefinitionError
+from tidegate.model.errors import (
+    CorruptFileError,
+    MisfitError,
+    PartitioningError,
+    RewrittenFilesError,
+    StoppedError,
+    WrongDefinitionError,
+)
 from tidegate.runtime.pipeline import Pipeline
 
 
@@ -62,6 +69,23 @@ def test_a_batch_whose_rows_dont_fit_the_table_is_delivered_again_by_what_was_me
     pipeline.clear("ada", "the transform is mended")
     assert deliver(world.pipeline(max_retries=0)) is not None
     assert (world.published(), world.committed()) == ([(0, 3)], 3)
+
+
+def test_a_batch_that_is_partitioned_otherwise_than_its_table_is_to_be_planned_anew_and_not_cleared() -> None:
+    world = World()
+    world.produce(3)
+    pipeline = world.pipeline(max_retries=0)
+    batch = processed(pipeline)
+
+    def refused(*_: Any) -> None:
+        raise PartitioningError("the table is partitioned by country; set partition-by")
+
+    world.lake.publish = refused  # type: ignore[method-assign]
+    with pytest.raises(PartitioningError, match=r"once that is set, `tidegate group reset orders --by 0") as said:
+        pipeline.settle(batch.id)
+    assert "clear" not in str(said.value)
+    with pytest.raises(StoppedError, match=r"(?s)set partition-by.*group reset orders --by 0 --abandon` plans it anew"):
+        pipeline.settle(batch.id)
 
 
 def test_a_batch_that_its_table_refuses_waits_and_says_how_it_goes_elsewhere() -> None:

@@ -7,7 +7,7 @@ from deltalake import DeltaTable, Field
 
 from tidegate.lake.delta.files import StagedRows
 from tidegate.lake.delta.types import Difference, Type, difference, text_of
-from tidegate.model.errors import MisfitError, first_few, message
+from tidegate.model.errors import MisfitError, PartitioningError, first_few, message
 from tidegate.model.output_uri import SchemaEvolution
 from tidegate.model.row_layout import OWN_COLUMNS
 
@@ -34,11 +34,11 @@ def missing_columns(table: DeltaTable, staged: StagedRows, evolution: SchemaEvol
 
 
 def refuse_other_partitions(table: DeltaTable, staged: StagedRows, uri: str) -> None:
-    """Raise MisfitError where the files are partitioned by other columns than the table."""
+    """Raise PartitioningError where the files are partitioned by other columns than the table."""
     wanted = sorted(table.metadata().partition_columns)
     for given in {tuple(sorted(add.partition_values)) for add in staged.adds}:
         if list(given) != wanted:
-            raise MisfitError(
+            raise PartitioningError(
                 message(
                     f"the Delta table is partitioned by {_listed(wanted)}, the files by {_listed(given)}",
                     uri,
