@@ -49,10 +49,16 @@ def _taken(output: Output) -> str | None:
     there = next(each for each in (folder, *folder.parents) if each.exists())
     if not there.is_dir():
         return f"can't be a folder: {there} is a file: name another folder"
-    known, what = _held(folder) or (output.format, "")
-    if known == output.format:
-        return None
-    return f"has {what} in it, and processing.format is {output.format}: name another folder, or write format: {known}"
+    if (held := _held(folder)) is not None:
+        known, what = held
+        other = f"has {what} in it, and processing.format is {output.format}: name another folder, or write format: "
+        return None if known == output.format else f"{other}{known}"
+    if foreign := next(filter(_is_foreign, _entries(folder)), None):
+        return (
+            f"has Parquet that Tidegate hasn't written ({foreign.name}) in it, which readers would find without what "
+            "Tidegate writes, or the other way round: name another folder"
+        )
+    return None
 
 
 def _held(folder: Path) -> tuple[OutputFormat, str] | None:
@@ -63,6 +69,13 @@ def _held(folder: Path) -> tuple[OutputFormat, str] | None:
     if found := next((each for each in batches if (each / "_manifest.json").is_file()), None):
         return "parquet", f"batches that Tidegate published as Parquet ({found.name})"
     return None
+
+
+def _is_foreign(entry: Path) -> bool:
+    """Whether it is a Parquet file, or the folder of a partition as Hive and Spark name it, of another job."""
+    if entry.name.startswith(("_", ".", "batch_id=")):
+        return False
+    return entry.suffix == ".parquet" or ("=" in entry.name and entry.is_dir())
 
 
 def _entries(folder: Path) -> Iterator[Path]:

@@ -168,9 +168,7 @@ def _put(ctx: Context, manifest: Manifest, batch: Batch, attempt: str | None) ->
         ctx.ledger.resolve(batch.id, Resolution.REDELIVER, str(error))
         raise
     except PartitioningError as error:
-        kept = (
-            f"the open batch keeps the partition-by it has: once that is set, {_read_again(batch)} plans it anew"
-        )
+        kept = f"the open batch keeps the partition-by it has: once that is set, {_read_again(batch)} plans it anew"
         ctx.ledger.resolve(batch.id, Resolution.REDELIVER, f"{error}\n  {kept}")
         raise PartitioningError(f"{error}\n  {kept} ({batch})") from error
     except MisfitError as error:

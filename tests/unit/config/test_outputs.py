@@ -314,6 +314,28 @@ def test_a_delta_table_over_published_batches_is_refused(tmp_path: Path, define:
     assert checked(tmp_path).problems == ()
 
 
+@pytest.mark.parametrize("format_", ["parquet", "delta"])
+@pytest.mark.parametrize("written", ["part-0.parquet", "country=NO/part-0.parquet"])
+def test_a_folder_in_which_another_job_has_written_parquet_is_refused_until_tidegate_has_published_there(
+    tmp_path: Path, define: Callable[..., None], format_: str, written: str
+) -> None:
+    (tmp_path / "x/_staging").mkdir(parents=True)
+    (tmp_path / "x/_SUCCESS").touch()
+    define("a", output="x", format=format_)
+    assert checked(tmp_path).problems == ()
+    file = tmp_path / "x" / written
+    file.parent.mkdir(exist_ok=True)
+    file.touch()
+    (problem,) = checked(tmp_path).problems
+    assert problem.rule == "taken-output"
+    assert f"has Parquet that Tidegate hasn't written ({written.partition('/')[0]}) in it" in problem.message
+    define("a", output="x")
+    batch = tmp_path / "x/batch_id=b1"
+    batch.mkdir()
+    (batch / "_manifest.json").write_text("{}")
+    assert checked(tmp_path).problems == ()
+
+
 @given(st.text(CHARACTERS, max_size=12))
 def test_the_type_and_the_rules_raise_for_no_text(text: str) -> None:
     Output().validate(text)
