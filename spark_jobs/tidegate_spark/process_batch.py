@@ -56,7 +56,9 @@ def load_transform(name: str) -> tuple[Callable[..., Any], ModuleType]:
         module = importlib.import_module(module_name)
     except ModuleNotFoundError as error:
         if error.name is None or not f"{module_name}.".startswith(f"{error.name}."):
-            raise TransformError(f"transform {name}: {module_name} needs {error.name}; install it") from error
+            package = error.name.rpartition(".")[0] if error.name else ""
+            how = f"which package {package} doesn't have; correct the import" if package else "install it"
+            raise TransformError(f"transform {name}: {module_name} needs {error.name}, {how}") from error
         raise TransformError(
             f"transform {name}: there is no module {error.name}; put it where Python finds it"
         ) from None

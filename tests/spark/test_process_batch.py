@@ -321,11 +321,13 @@ def test_what_workers_are_given_is_whole(tmp_path):
         ("transforms.flights:_ROW", "has no function _ROW"),
         ("transforms.flights", "isn't written as module:function"),
         (":departures", "isn't written as module:function"),
-        ("needy:f", "needy needs a_module_that_is_nowhere; install it"),
+        ("needy:f", "needy needs a_module_that_is_nowhere, install it"),
+        ("outdated:f", "needs xml.outcome, which package xml doesn't have; correct the import"),
     ],
 )
 def test_a_transform_that_is_not_there_is_named(tmp_path, monkeypatch, transform, told):
     (tmp_path / "needy.py").write_text("import a_module_that_is_nowhere\n")
+    (tmp_path / "outdated.py").write_text("from xml.outcome import Outcome\n")
     monkeypatch.syspath_prepend(tmp_path)
 
     with pytest.raises(TransformError, match=told):

@@ -452,6 +452,12 @@ def move(
         out.print(f"  {at} at {offset}", markup=False)
 
 
+def main() -> None:
+    """What the command of version 0.1 calls, in a checkout that was updated since and not installed."""
+    err.print("tidegate: this checkout is newer than what is installed: run `make install`", markup=False)
+    raise SystemExit(1)
+
+
 def _log_to_stderr() -> None:
     """Warnings, in colours on a terminal; elsewhere a line for each, however long: whoever reads it may wrap it.
 
@@ -493,10 +499,11 @@ def _print_run(run: dict[str, Any]) -> None:
     if run["batch_id"] is None:
         out.print(f"{run['subscription']}: nothing was done: {run['why']}", markup=False)
         return
+    filtered = f", {run['filtered']:,} filtered" if run["filtered"] else ""
     took = ", ".join(f"{step} {seconds:.1f} s" for step, seconds in run["seconds"].items())
     out.print(
         f"{run['subscription']}: batch {run['batch_id']} {run['state']}: {counted(run['records'], 'record')}, "
-        f"{counted(run['rows'] or 0, 'row')}, {run['rejected'] or 0:,} rejected ({took})",
+        f"{counted(run['rows'] or 0, 'row')}, {run['rejected'] or 0:,} rejected{filtered} ({took})",
         markup=False,
     )
     if run["why"]:

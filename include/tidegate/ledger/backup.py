@@ -12,7 +12,7 @@ from tempfile import TemporaryDirectory
 
 from sqlalchemy import Connection, Table, delete, func, insert, select, text, update
 
-from tidegate.ledger.database import Database
+from tidegate.ledger.database import SCHEMA, Database
 from tidegate.ledger.migrate import migrate, schema_of
 from tidegate.ledger.tables import batches, definition_changes, groups, ledger, metadata, subscriptions
 from tidegate.model.counting import counted
@@ -72,14 +72,15 @@ class Restored:
 def back_up(url: str, file: Path) -> Contents:
     """Write the contents of the ledger at this URL, as they are at one instant, to a new file; runs may go on.
 
-    Raises WrongDefinitionError for a file that is there already, or whose folder isn't; UnavailableError where the
-    file can't be written.
+    Raises WrongDefinitionError for a file that is there already, or whose folder isn't, and for a ledger that this
+    version would have to migrate first; UnavailableError where the file can't be written.
     """
     if file.exists():
         raise WrongDefinitionError(f"{file} is there already, and nothing was written: name a new file")
     if not file.parent.is_dir():
         raise WrongDefinitionError(f"there is no folder {file.parent}, and nothing was written: create it")
     source = Database(url)
+    _refuse_older(source)
     migrate(source)
     try:
         with TemporaryDirectory(prefix=f".{file.name}-", dir=file.parent) as folder:  # whoever is killed leaves no half
@@ -96,6 +97,16 @@ def back_up(url: str, file: Path) -> Contents:
             f"{file} can't be written ({error}): see that its folder has room and may be written"
         ) from error
     return contents
+
+
+def _refuse_older(source: Database) -> None:
+    """Raise WrongDefinitionError for a ledger of an older version, for which a backup by this one would be no use."""
+    schema = schema_of(source)
+    if schema is not None and schema < SCHEMA:
+        raise WrongDefinitionError(
+            f"the ledger {source.name} has schema {schema}, of an older Tidegate, which couldn't use a backup by this "
+            f"one, of schema {SCHEMA}: nothing was written; copy the file, or use pg_dump, as docs/runbook.md has it"
+        )
 
 
 def restore(file: Path, url: str, replaceable: Replaceable = Replaceable.NOTHING) -> Restored:
@@ -183,7 +194,7 @@ def _opened(file: Path) -> Iterator[Database]:
         if intact != "ok":
             raise UnusableLedgerError(f"{file} is damaged ({intact}), and nothing was changed: name another backup")
         database = Database(f"{_SQLITE}{copy}")
-        database.name = str(file)  # as errors call it
+        database.name = f"in a copy of {file}"  # as errors call it
         if schema_of(database) is None:
             raise UnusableLedgerError(
                 f"{file} is a database, but no ledger, and nothing was changed: name a file that `tidegate ledger "

@@ -40,17 +40,19 @@ def migrate(database: Database) -> None:
     with database.read() as connection:
         if not _is_due(connection, database.name):
             return
+    older = None
     with _ONE_THREAD, database.migration() as connection:
         if _is_due(connection, database.name):
             if older := _revision(connection):
                 log.warning(
-                    "the ledger %s is brought from schema %s to %s; older versions can't use it any more, and none may "
-                    "have a run under way",
+                    "the ledger %s is being brought from schema %s to %s; no older version may have a run under way",
                     *(database.name, older, SCHEMA),
                 )
                 upgrade(connection)
             else:
                 _make(connection)
+    if older:
+        log.warning("the ledger %s has schema %s now; older versions can't use it any more", database.name, SCHEMA)
 
 
 def schema_of(database: Database) -> str | None:

@@ -449,3 +449,10 @@ def test_a_ledger_that_knows_of_no_run_is_told_and_not_made(command, refused, is
     if refused:
         assert (done.exit_code, done.stdout) == (2, "")
     assert (tmp_path / "elsewhere").exists() == is_made
+
+
+def test_the_command_of_an_older_installation_says_to_install_again() -> None:
+    code = "from tidegate.cli.app import main; main()"  # as pip wrote it for version 0.1
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert "run `make install`" in done.stderr

@@ -163,6 +163,15 @@ def nothing(_: Path) -> None:
     pass
 
 
+def test_a_ledger_of_an_older_version_is_not_migrated_for_a_backup(tmp_path: Path) -> None:
+    made = tmp_path / "ledger.db"
+    make(made, OF_0_1.read_text())
+    before = made.read_bytes()
+    with pytest.raises(WrongDefinitionError, match=r"of an older Tidegate, which couldn't use a backup.*copy the file"):
+        back_up(f"sqlite:///{made}", tmp_path / "backup.db")
+    assert (made.read_bytes(), (tmp_path / "backup.db").exists()) == (before, False)
+
+
 def damaged(file: Path) -> None:
     make(file, OF_0_1.read_text())
     with file.open("r+b") as opened:

@@ -114,7 +114,7 @@ def test_a_new_ledger_has_the_tables_that_all_revisions_come_to(url: str) -> Non
     assert schema(url) == through_all
 
 
-def test_of_a_migration_a_line_is_logged_where_there_was_an_older_schema(
+def test_what_a_migration_does_is_logged_before_and_after_where_there_was_an_older_schema(
     url: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Alembic's own lines would come before what a command prints where the root logs them, as under Airflow."""
@@ -122,8 +122,11 @@ def test_of_a_migration_a_line_is_logged_where_there_was_an_older_schema(
     level = logging.getLogger(ALEMBIC).level
     fill_first(url)
     SqlLedger(url)
-    (said,) = [record.getMessage() for record in caplog.records]
-    assert said.startswith(f"the ledger {Database(url).name} is brought from schema 0001 to {SCHEMA}; older")
+    name = Database(url).name
+    assert [record.getMessage() for record in caplog.records] == [
+        f"the ledger {name} is being brought from schema 0001 to {SCHEMA}; no older version may have a run under way",
+        f"the ledger {name} has schema {SCHEMA} now; older versions can't use it any more",
+    ]
     assert logging.getLogger(ALEMBIC).level == level
 
 
