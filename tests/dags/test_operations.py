@@ -239,8 +239,8 @@ def test_clearing_does_as_answered_and_keeps_who_and_why(world: World, operate: 
         "subscription": "orders",
         "batch_id": batch.id,
         "state": "ignoring",
-        "next": "the next run ends it, and publishes nothing of it; the subscription goes on once `tidegate commit "
-        "orders` has committed it",
+        "next": "the next run ends it, and publishes nothing of its 5 records; the subscription goes on once "
+        "`tidegate commit orders` has committed it",
         "answer": "skip",
         "note": "test data",
         "by": BY,

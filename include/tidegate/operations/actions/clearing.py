@@ -21,15 +21,16 @@ EFFECTS = {
 
 def what_follows(batch: Batch, answer: Resolution) -> str:
     """What the next run does with a batch that was cleared so."""
+    records = counted(batch.landed_records, "record")
     match answer:
         case Resolution.REDELIVER:
             return "the next run delivers it again"
         case Resolution.STOP:
             return "every run fails until it is cleared"
         case Resolution.DEAD_LETTER:
-            does = "the next run sends its records to the dead-letter topic"
+            does = f"the next run sends its {records} to the dead-letter topic"
         case _:
-            does = "the next run ends it, and publishes nothing of it"
+            does = f"the next run ends it, and publishes nothing of its {records}"
     if batch.commit_policy.commit_at is CommitPoint.MANUAL:
         return f"{does}; the subscription goes on once `tidegate commit {batch.subscription}` has committed it"
     return f"{does}, and goes on after it"
