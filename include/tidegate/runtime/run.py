@@ -129,19 +129,16 @@ class _Runner:
 
     def _process(self, batch_id: str, last: str) -> None:
         """Process, and settle whatever became of the delivery: that has the last word, the limit is its to keep."""
-        failed: BatchFailedError | None = None
+        has_failed = False
         try:
             with self._step("process"):
                 self.pipeline.process(batch_id)
         except OvertakenError as error:
             self.run.why = str(error)
-        except BatchFailedError as error:
-            failed = error
-        try:
-            with self._step(last, DELIVERY_FAILED if failed else last):
-                self.pipeline.settle(batch_id)
-        except BatchFailedError as error:  # says what comes next, too; whether records are to blame, the delivery knows
-            raise type(failed or error)(str(error)) from None
+        except BatchFailedError:
+            has_failed = True
+        with self._step(last, DELIVERY_FAILED if has_failed else last):
+            self.pipeline.settle(batch_id)
 
     @contextmanager
     def _step(self, name: str, said: str = "") -> Iterator[None]:
