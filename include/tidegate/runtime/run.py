@@ -129,16 +129,19 @@ class _Runner:
 
     def _process(self, batch_id: str, last: str) -> None:
         """Process, and settle whatever became of the delivery: that has the last word, the limit is its to keep."""
-        has_failed = False
+        failed: BatchFailedError | None = None
         try:
             with self._step("process"):
                 self.pipeline.process(batch_id)
         except OvertakenError as error:
             self.run.why = str(error)
-        except BatchFailedError:
-            has_failed = True
-        with self._step(last, DELIVERY_FAILED if has_failed else last):
-            self.pipeline.settle(batch_id)
+        except BatchFailedError as error:
+            failed = error
+        try:
+            with self._step(last, DELIVERY_FAILED if failed else last):
+                self.pipeline.settle(batch_id)
+        except BatchFailedError as error:
+            raise failed or error from None
 
     @contextmanager
     def _step(self, name: str, said: str = "") -> Iterator[None]:

@@ -27,17 +27,6 @@ def test_a_run_whose_delivery_failed_says_that_and_not_that_it_commits() -> None
     assert said == ["plan", "land", "process", DELIVERY_FAILED]
 
 
-def test_a_run_whose_delivery_failed_says_which_one_that_was_and_what_comes_next() -> None:
-    world = World()
-    world.produce(3)
-    world.processor.failures.append("no memory\n  its whole log: x.log")
-    run = run_batch(world.pipeline(max_retries=1), print)
-    said = str(run.error).splitlines()
-    assert said[0].startswith("delivery 1 of 2 failed: the job failed: no memory")
-    assert said[0].endswith("; the next run delivers the batch again")
-    assert said[1:] == ["  its whole log: x.log"]
-
-
 def test_nothing_to_read_says_why() -> None:
     run = run_batch(World().pipeline(poll_timeout_ms=1000), print)
     assert (run.batch, run.error, run.to_json()["why"]) == (None, None, "there is nothing to read")
