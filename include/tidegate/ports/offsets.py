@@ -7,6 +7,7 @@ from types import MappingProxyType
 from typing import Protocol
 
 from tidegate.model.offsets import TopicPartition
+from tidegate.model.receipt import Receipt
 from tidegate.model.records import Outgoing
 
 
@@ -17,6 +18,11 @@ class Committed:
     offset: int
     metadata: str = ""
     leader_epoch: int | None = field(default=None, compare=False)
+
+    @property
+    def is_foreign(self) -> bool:
+        """Whether somebody else than Tidegate has committed it: there is no receipt with it."""
+        return Receipt.parse(self.metadata) is None
 
 
 class Fence(Protocol):

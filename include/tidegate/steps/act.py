@@ -311,7 +311,7 @@ def _told(ctx: Context, action: Anchor, offsets: Mapping[TopicPartition, int], s
         command = reset_command(ctx.subscription.name, topics, abandon=False)
         said.append(f"{number} before where it begins are not read: {command} has them read")
     left = action.known.last_ends
-    foreign = [tp for tp, each in action.known.committed.items() if Receipt.parse(each.metadata) is None]
+    foreign = [tp for tp, each in action.known.committed.items() if each.is_foreign]
     moved = {tp: offsets[tp] - left[tp] for tp in foreign if tp in offsets and tp in left}
     by_somebody = f"as somebody else moved the group: see `tidegate status {ctx.subscription.name}`"
     if passed := sum(by for by in moved.values() if by > 0):

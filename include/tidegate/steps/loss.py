@@ -8,7 +8,6 @@ from typing import TypeVar
 from tidegate.model.batch import Batch
 from tidegate.model.errors import LostDataError, StaleError, first_few, location, message
 from tidegate.model.offsets import TopicPartition, Watermarks
-from tidegate.model.receipt import Receipt
 from tidegate.model.subscription import Subscription
 from tidegate.ports import Committed, Ledger, Loss, RecordSource
 
@@ -119,7 +118,7 @@ def older_topics(
     for topic in {tp.topic for tp in last_ends} & set(missing) - kept:
         if topic not in now or topic not in noted:
             topics[topic] = "was missing in between"
-    foreign = frozenset(tp for tp, position in committed.items() if Receipt.parse(position.metadata) is None)
+    foreign = frozenset(tp for tp, position in committed.items() if position.is_foreign)
     positions = {tp: Committed(offset) for tp, offset in last_ends.items()} | dict(committed)
     older = {tp: position for tp, position in positions.items() if tp.topic in topics and tp not in foreign}
     given_up = {tp: position for tp, position in older.items() if tp.topic in missing}

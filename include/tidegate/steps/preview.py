@@ -14,7 +14,6 @@ from tidegate.model.commit_policy import PositionStore
 from tidegate.model.counting import counted
 from tidegate.model.errors import OWN_GROUP, GroupInUseError, first_few, message
 from tidegate.model.offsets import TopicPartition
-from tidegate.model.receipt import Receipt
 from tidegate.model.subscription import Subscription
 from tidegate.ports import Committed
 from tidegate.steps.act import anchored_offsets, first_reads
@@ -205,7 +204,7 @@ def _moved(seen: ObservedBatch) -> tuple[Start, ...]:
     """Where the partitions of a batch that isn't published were taken by somebody else."""
     if seen.published is not None:
         return ()
-    foreign = {at: each.offset for at, each in seen.committed.items() if Receipt.parse(each.metadata) is None}
+    foreign = {at: each.offset for at, each in seen.committed.items() if each.is_foreign}
     why = "the group was moved by somebody else"
     return tuple(Start(r.at, r.start, foreign[r.at], why) for r in seen.batch.ranges if r.at in foreign)
 
