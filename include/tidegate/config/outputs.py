@@ -55,8 +55,8 @@ def _taken(output: Output) -> str | None:
         return None if known == output.format else f"{other}{known}"
     if foreign := next(filter(_is_foreign, _entries(folder)), None):
         return (
-            f"has Parquet that Tidegate hasn't written ({foreign.name}) in it, which readers would find without what "
-            "Tidegate writes, or the other way round: name another folder"
+            f"has Parquet that Tidegate hasn't written ({foreign.name}) in it: readers would find that, or what "
+            "Tidegate writes, and not both: name another folder"
         )
     return None
 

@@ -105,7 +105,7 @@ def _refuse_older(source: Database) -> None:
     if schema is not None and schema < SCHEMA:
         raise WrongDefinitionError(
             f"the ledger {source.name} has schema {schema}, of an older Tidegate, which couldn't use a backup by this "
-            f"one, of schema {SCHEMA}: nothing was written; copy the file, or use pg_dump, as docs/runbook.md has it"
+            f"one, of schema {SCHEMA}: nothing was written; copy the file, or use pg_dump"
         )
 
 
