@@ -3,6 +3,7 @@
 from base64 import b64encode
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from threading import Thread
@@ -11,6 +12,7 @@ import pyarrow as pa
 import pytest
 from moto_s3 import ACCESS_KEY, SECRET_KEY, running_moto
 from pyiceberg.catalog.sql import SqlCatalog
+from pyiceberg.schema import Schema
 from sqlalchemy import create_engine, inspect
 
 from tidegate.lake.iceberg.catalogs import Catalogs, open_catalog, probe_catalog
@@ -30,6 +32,9 @@ def connection(
 ) -> Connection:
     named = {name.replace("_", "-"): value for name, value in extra.items()}
     return Connection("ice", "iceberg", host, None, login, password, named)
+
+
+pytestmark = pytest.mark.filterwarnings("error:Deprecated in 0.8.0:DeprecationWarning")  # it shows the URI, secrets too
 
 
 @contextmanager
@@ -163,13 +168,16 @@ def test_a_token_that_a_client_quotes_is_not_shown() -> None:
 def test_a_catalog_is_tried_without_making_anything(tmp_path: Path) -> None:
     database = tmp_path / "c.db"
     unmade = connection(uri=f"sqlite:///{database}")
-    probe_catalog(unmade, TABLE)
+    assert not probe_catalog(unmade, TABLE)
     assert list(tmp_path.iterdir()) == []
     database.touch()
-    probe_catalog(unmade, TABLE)
+    assert not probe_catalog(unmade, TABLE)
     assert database.stat().st_size == 0
-    open_catalog(unmade).create_namespace("shop")
-    probe_catalog(unmade, TABLE)
+    catalog = open_catalog(replace(unmade, extra={**unmade.extra, "warehouse": f"file://{tmp_path}"}))
+    catalog.create_namespace(TABLE[0])
+    assert not probe_catalog(unmade, TABLE)
+    catalog.create_table(TABLE, Schema())
+    assert probe_catalog(unmade, TABLE)
     with pytest.raises(WrongDefinitionError, match=f"there is no folder {tmp_path}/none for its database: make it"):
         probe_catalog(connection(uri=f"sqlite:///{tmp_path}/none/c.db"), TABLE)
 

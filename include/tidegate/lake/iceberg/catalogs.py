@@ -66,12 +66,13 @@ def open_catalog(connection: Connection) -> Catalog:
         raise _wrong(connection, text_of(error, secrets)) from None
 
 
-def probe_catalog(connection: Connection, table: tuple[str, ...]) -> None:
-    """Find out whether a catalog, and its warehouse's bucket, can be used; nothing is made there.
+def probe_catalog(connection: Connection, table: tuple[str, ...]) -> bool:
+    """Whether a table, by its namespace and name, is in a catalog; nothing is made there.
 
-    `table` is a namespace and a name, of a table that may be there or not. Raises as `open_catalog` does.
+    Raises, as `open_catalog` does, where the catalog or its warehouse's bucket can't be used.
     """
     properties = _properties(connection)
+    is_there = False
     if _is_unmade(connection, properties.get("uri", "")):
         _reach_warehouse(connection, properties)
     else:
@@ -81,9 +82,10 @@ def probe_catalog(connection: Connection, table: tuple[str, ...]) -> None:
             asking(f"connection {connection.id}", tuple(_secrets(properties))),
         ):
             if not isinstance(catalog, SqlCatalog) or inspect(catalog.engine).has_table(IcebergTables.__tablename__):
-                catalog.table_exists(table)
+                is_there = catalog.table_exists(table)
     if place := object_place(properties.get("warehouse", "")):
         object_system(place)
+    return is_there
 
 
 def _is_unmade(connection: Connection, uri: str) -> bool:
@@ -119,7 +121,8 @@ def _properties(connection: Connection) -> dict[str, Any]:
         return properties
     if uri.startswith(_DATABASES):
         return {"pool_pre_ping": "true", **properties, "uri": _database(connection, uri)}
-    return {**_credential(connection, properties), **properties, "uri": uri}
+    properties = {**_credential(connection, properties), **properties}
+    return {**_token_endpoint(uri, properties), **properties, "uri": uri}
 
 
 def _database(connection: Connection, uri: str) -> str:
@@ -173,6 +176,11 @@ def _credential(connection: Connection, properties: Mapping[str, Any]) -> dict[s
     if connection.login:
         return {"credential": f"{connection.login}:{connection.password}"}
     return {"token": connection.password}
+
+
+def _token_endpoint(uri: str, properties: Mapping[str, Any]) -> dict[str, str]:
+    """Where pyiceberg gets a token for a credential; left to it, a warning shows the URI, with its password."""
+    return {"oauth2-server-uri": f"{uri.rstrip('/')}/v1/oauth/tokens"} if "credential" in properties else {}
 
 
 def _secrets(properties: Mapping[str, Any]) -> Iterator[str]:
