@@ -352,18 +352,25 @@ def test_files_go_into_a_table_of_others_by_its_own_partitions(here: IcebergBenc
 
 
 def test_a_table_whose_writers_do_more_than_add_files_is_refused_by_name(here: IcebergBench) -> None:
+    here.log().require_writable(TABLE, ("carrier",))
     theirs(here, PartitionSpec(PartitionField(1, 1000, BucketTransform(4), "bucket")))
-    with pytest.raises(WrongDefinitionError, match=r"partition field 1000: bucket: bucket\[4\]\(1\)"):
-        here.publish(1, [here.file([1])])
+    refused(here, r"partition field 1000: bucket: bucket\[4\]\(1\)")
     here.catalog().drop_table("lake.flights")
     theirs(here, PartitionSpec())
+    here.log().require_writable(TABLE, ("carrier",))
     of_version_3(here)
-    with pytest.raises(WrongDefinitionError, match=r"format version 3 \(row lineage"):
-        here.publish(1, [here.file([1])])
+    refused(here, r"format version 3 \(row lineage")
     here.catalog().drop_table("lake.flights")
     theirs(here, PartitionSpec(), {"encryption.key-id": "k"})
-    with pytest.raises(WrongDefinitionError, match="has encryption"):
+    refused(here, "has encryption")
+
+
+def refused(here: IcebergBench, why: str) -> None:
+    """Refused with files to append, and before there are any."""
+    with pytest.raises(WrongDefinitionError, match=why):
         here.publish(1, [here.file([1])])
+    with pytest.raises(WrongDefinitionError, match=why):
+        here.log().require_writable(TABLE, ())
 
 
 def test_a_new_column_fails_with_both_schemas_unless_it_may_be_added(here: IcebergBench) -> None:

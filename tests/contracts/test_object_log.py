@@ -262,9 +262,12 @@ def test_an_object_among_the_commits_that_is_none_stops_by_name(moto, log, table
 
 def test_a_commit_of_a_later_format_is_refused(moto, log, table):
     bucket = bucket_of(table)
+    log.require_writable(table, ("carrier",))
     moto.client.put_object(Bucket=bucket, Key="a b/_batches/table.json", Body=b'{"format": 2}')
     with pytest.raises(WrongDefinitionError, match="is of format 2, which a newer Tidegate writes"):
         log.load(table, "i1", 1)
+    with pytest.raises(WrongDefinitionError, match="is of format 2, which a newer Tidegate writes"):
+        log.require_writable(table, ())
 
 
 def test_the_keys_of_a_connection_are_joined_by_no_token_of_the_environment(log, table, way, monkeypatch):

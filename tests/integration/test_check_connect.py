@@ -5,13 +5,19 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from broker_topics import make_topic
 from command_line import CommandLine
 from confluent_kafka import Consumer
 from confluent_kafka.admin import AclOperation, AdminClient, ResourceType
+from deltalake import write_deltalake
 from guarded import AUTHORIZER, PASSWORD, USERS, deny, quoted
 from moto_s3 import ACCESS_KEY, SECRET_KEY, s3_client
+from pyiceberg.catalog import load_catalog
+from pyiceberg.schema import Schema
+from pyiceberg.transforms import BucketTransform
+from pyiceberg.types import LongType, NestedField
 from s3proxy import S3Proxy
 
 from tidegate.kafka.probe import ClusterProbe
@@ -159,6 +165,32 @@ def test_connections_of_places_and_catalogs_that_arent_there_or_dont_answer_are_
     for each in ("gone", "nobody", "nowhere", "absent"):
         assert f"there is no Airflow connection {each}: set AIRFLOW_CONN_{each.upper()}" in told
     assert "the catalog or its store can't be reached (connection away): " in told
+
+
+def test_tables_that_cant_be_appended_to_are_named(
+    line: CommandLine, topic: Callable[..., str], tmp_path: Path
+) -> None:
+    name = topic()
+    write_deltalake(tmp_path / "parcels", pa.table({"country": ["NO"], "id": [1]}), partition_by=["country"])
+    parcels = {"format": "delta", "output": f"file://{tmp_path}/parcels"}
+    line.define("parcels", name, processing=parcels)
+    extra = {"uri": f"sqlite:///{tmp_path}/catalog.db", "warehouse": f"file://{tmp_path}/warehouse"}
+    line.connect("ice", "iceberg", **extra)
+    line.define("ships", name, processing={"format": "iceberg", "output": "ice.shop.ships"})
+    ((_, _, partitions),) = problems(line)
+    assert partitions.startswith(
+        "processing.partition-by: the Delta table is partitioned by country, the files by noth"
+    )
+    line.define("parcels", name, processing={**parcels, "partition-by": ["country"]})
+    assert problems(line, 0) == []
+    with load_catalog("ice", **extra) as catalog:
+        catalog.create_namespace("shop")
+        ships = catalog.create_table("shop.ships", Schema(NestedField(1, "id", LongType())))
+        assert problems(line, 0) == []
+        ships.update_spec().add_field("id", BucketTransform(4), "bucket").commit()
+    ((rule, severity, message),) = problems(line)
+    assert (rule, severity) == ("no-output", "error")
+    assert message.startswith("processing.output: the table iceberg://ice/shop/ships has partition field 1000: bucket")
 
 
 def test_buckets_that_are_missing_refused_or_silent_are_named(line: CommandLine, topic: Callable[..., str]) -> None:

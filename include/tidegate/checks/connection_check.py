@@ -15,7 +15,7 @@ from tidegate.config.strategies import DEAD_LETTERS, RETRIES
 from tidegate.kafka.probe import READ, WRITE, ClusterProbe
 from tidegate.ledger.holders import has_tables
 from tidegate.model.commit_policy import PositionStore
-from tidegate.model.errors import TidegateError, UnauthorizedError, UnavailableError
+from tidegate.model.errors import PartitioningError, TidegateError, UnauthorizedError, UnavailableError
 from tidegate.model.offsets import TopicPartition
 from tidegate.model.output_uri import IcebergTable, connections_of, parse_output
 from tidegate.model.subscription import (
@@ -30,6 +30,7 @@ from tidegate.model.subscription import (
 from tidegate.parquet.known_stores import object_place, object_system, use_connections
 from tidegate.parquet.object_stores import object_store
 from tidegate.ports import Connections, SchemaType
+from tidegate.runtime.lakes import table_log_of
 from tidegate.runtime.looks import in_order
 from tidegate.runtime.processor import http_processor_of
 from tidegate.security.client import kafka_client
@@ -45,6 +46,7 @@ _GROUP = "consumer.group.id"
 _REGISTRY = "deserialization.schema-registry"
 _SPARK = "processing.connection"
 _OUTPUT = "processing.output"
+_PARTITION_BY = "processing.partition-by"
 _LANDING = variable("landing")
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -94,16 +96,29 @@ class _Outside:
         self._unusable: dict[tuple[str | None, str], TidegateError | None] = {}
         self._bucket = _in_turn(self._bucket_lacks)
         self._store = _in_turn(cache(self._store_lacks))
-        self._catalog = _in_turn(cache(self._catalog_lacks))
+        self._catalog = _in_turn(cache(self._catalog_has))
 
     def landing(self) -> TidegateError | None:
         """Why the bucket of the landing can't be used."""
         return self._bucket(self._settings.landing)
 
     def output(self, subscription: Subscription) -> TidegateError | None:
-        """Why the bucket of a subscription's output, or its catalog, can't be used."""
-        output = parse_output(output_uri(self._settings.home, subscription.processing))
-        return self._catalog(output) if isinstance(output, IcebergTable) else self._bucket(output.folder)
+        """Why the bucket of a subscription's output, its catalog, or the table that is there can't be used."""
+        uri = output_uri(self._settings.home, subscription.processing)
+        output = parse_output(uri)
+        if isinstance(output, IcebergTable):
+            found = self._catalog(output)
+            lacking, is_there = (found, False) if isinstance(found, TidegateError) else (None, found)
+        else:
+            lacking = self._bucket(output.folder)
+            is_here = output.format == "delta" and not connections_of(output.folder)
+            is_there = is_here or object_place(output.folder) is not None
+        return self._table_refuses(uri, subscription) if lacking is None and is_there else lacking
+
+    def _table_refuses(self, uri: str, subscription: Subscription) -> TidegateError | None:
+        log = table_log_of(uri, self._connections)
+        answer = _attempt(lambda: log.require_writable(uri, subscription.processing.partition_by))
+        return answer if isinstance(answer, TidegateError) else None
 
     def unlike_java(self, connection_id: str) -> TidegateError | None:
         """Why Spark's executors, whose client is Java's, can't use a Kafka connection."""
@@ -159,12 +174,11 @@ class _Outside:
         answer = _attempt(lambda: object_store(self._connections.get(connection_id)))
         return answer if isinstance(answer, TidegateError) else None
 
-    def _catalog_lacks(self, table: IcebergTable) -> TidegateError | None:
-        """Why the catalog of a table, or the bucket of its warehouse, can't be used."""
+    def _catalog_has(self, table: IcebergTable) -> bool | TidegateError:
+        """Whether a table is there, or why its catalog, or the bucket of its warehouse, can't be used."""
         from tidegate.lake.iceberg.catalogs import probe_catalog  # noqa: PLC0415 (needs tidegate[iceberg])
 
-        answer = _attempt(lambda: probe_catalog(self._connections.get(table.catalog), table.identifier))
-        return answer if isinstance(answer, TidegateError) else None
+        return _attempt(lambda: probe_catalog(self._connections.get(table.catalog), table.identifier))
 
     def _spark(self, connection_id: str) -> str | None:
         """What a Spark connection lacks."""
@@ -194,7 +208,8 @@ class _Examination:
             if refused is not None:
                 yield self._problem(_REGISTRY, f"{_REGISTRY}: {refused}", "no-registry")
         if lacking := self.outside.output(self._subscription):
-            yield self._problem(_OUTPUT, f"{_OUTPUT}: {lacking}", "no-output")
+            path = _PARTITION_BY if isinstance(lacking, PartitioningError) else _OUTPUT
+            yield self._problem(path, f"{path}: {lacking}", "no-output")
         yield from self._processing_problems()
 
     def _processing_problems(self) -> Iterator[Problem]:

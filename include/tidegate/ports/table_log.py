@@ -61,6 +61,14 @@ class TableLog(Protocol):
         """The columns of the table, as Spark writes a struct's type in JSON; None where there is no table."""
         ...
 
+    def require_writable(self, table: str, partition_by: Collection[str]) -> None:
+        """Raise where no file that is partitioned so can be appended to the table that is there; fine without one.
+
+        Raises PartitioningError for other partitions than the table's, WrongDefinitionError for a table that asks of
+        its writers what isn't done here. Whether columns fit isn't known before there are rows.
+        """
+        ...
+
     def files(self, table: str, snapshot: TableSnapshot) -> Collection[DataFile]:
         """The files that a table has by a snapshot, for rows of them to be rewritten.
 

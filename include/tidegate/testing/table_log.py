@@ -46,6 +46,9 @@ class MemoryTableLog:
         """See `tidegate.ports.TableLog`."""
         return None
 
+    def require_writable(self, table: str, partition_by: Collection[str]) -> None:
+        """See `tidegate.ports.TableLog`; files of any partitions are appended."""
+
     def files(self, table: str, snapshot: TableSnapshot) -> Collection[DataFile]:
         """See `tidegate.ports.TableLog`."""
         if not isinstance(snapshot.handle, tuple):

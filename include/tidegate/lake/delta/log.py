@@ -69,6 +69,14 @@ class DeltaLog:
         found = opened(self._location(table))
         return None if found is None else found.schema().to_json()
 
+    def require_writable(self, table: str, partition_by: Collection[str]) -> None:
+        """See `tidegate.ports.TableLog`."""
+        location = self._location(table)
+        found = opened(location)
+        if found is not None:
+            refuse_unless_plain(found, rows_of(found), location.uri)
+            refuse_other_partitions(found, partition_by, location.uri)
+
     def files(self, table: str, snapshot: TableSnapshot) -> Collection[DataFile]:
         """See `tidegate.ports.TableLog`."""
         location = self._location(table)
@@ -182,7 +190,8 @@ class DeltaLog:
     def _missing(self, handle: DeltaHandle, staged: StagedRows, location: DeltaLocation) -> list[Field]:
         """The columns that must be added first; raises WrongDefinitionError where the files can't be."""
         refuse_unless_plain(handle.table, rows_of(handle.table), location.uri)
-        refuse_other_partitions(handle.table, staged, location.uri)
+        for partition_by in {tuple(sorted(add.partition_values)) for add in staged.adds}:
+            refuse_other_partitions(handle.table, partition_by, location.uri)
         return missing_columns(handle.table, staged, self._evolution, location.uri)
 
 

@@ -1,7 +1,7 @@
 """Whether staged rows fit a Delta table, and which columns it would need for them."""
 
 import json
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 from deltalake import DeltaTable, Field
 
@@ -33,18 +33,17 @@ def missing_columns(table: DeltaTable, staged: StagedRows, evolution: SchemaEvol
     return [Field.from_json(json.dumps(field)) for field in found.added]
 
 
-def refuse_other_partitions(table: DeltaTable, staged: StagedRows, uri: str) -> None:
-    """Raise PartitioningError where the files are partitioned by other columns than the table."""
-    wanted = sorted(table.metadata().partition_columns)
-    for given in {tuple(sorted(add.partition_values)) for add in staged.adds}:
-        if list(given) != wanted:
-            raise PartitioningError(
-                message(
-                    f"the Delta table is partitioned by {_listed(wanted)}, the files by {_listed(given)}",
-                    uri,
-                    "set processing.partition-by as the table has it",
-                )
+def refuse_other_partitions(table: DeltaTable, partition_by: Collection[str], uri: str) -> None:
+    """Raise PartitioningError where files are partitioned by other columns than the table."""
+    wanted, given = sorted(table.metadata().partition_columns), sorted(partition_by)
+    if given != wanted:
+        raise PartitioningError(
+            message(
+                f"the Delta table is partitioned by {_listed(wanted)}, the files by {_listed(given)}",
+                uri,
+                "set processing.partition-by as the table has it",
             )
+        )
 
 
 def _nulls(rows: Type, staged: StagedRows) -> list[str]:

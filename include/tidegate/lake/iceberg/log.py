@@ -76,6 +76,14 @@ class IcebergLog:
             found = self._load(table)
         return None if found is None else spark_schema(found.schema())
 
+    def require_writable(self, table: str, partition_by: Collection[str]) -> None:
+        """See `tidegate.ports.TableLog`; partitions are found in the files' columns, whatever folders they are in."""
+        del partition_by
+        with asking(table):
+            found = self._load(table)
+        if found is not None:
+            _refuse_features(table, found)
+
     def files(self, table: str, snapshot: TableSnapshot) -> Collection[DataFile]:
         """See `tidegate.ports.TableLog`; without partition values, as the files have the columns themselves."""
         loaded = _table_in(snapshot)

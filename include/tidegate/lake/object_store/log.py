@@ -59,6 +59,11 @@ class ObjectLog:
         """See `tidegate.ports.TableLog`; files of any schema fit."""
         return None
 
+    def require_writable(self, table: str, partition_by: Collection[str]) -> None:
+        """See `tidegate.ports.TableLog`; files of any partitions are appended."""
+        del partition_by
+        table_id_of(objects_of(table), table)
+
     def files(self, table: str, snapshot: TableSnapshot) -> Collection[DataFile]:
         """See `tidegate.ports.TableLog`. Raises WrongDefinitionError: a list of files isn't for rewriting."""
         del snapshot
