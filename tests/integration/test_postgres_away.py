@@ -97,7 +97,10 @@ def test_the_step_fails_cleanly_and_the_next_runs_finish(
             produce(name, RECORDS, partition)
         killer = Killer(mortal, step, call, when)
         try:
-            with pytest.raises(UnavailableError, match="see that the database runs and answers, then run again"):
+            with pytest.raises(
+                UnavailableError,
+                match="see that the database runs and answers, and nobody keeps its tables locked, then run",
+            ):
                 run(watched(pipeline, killer), killer)
             assert not mortal.running, (call, when)
             assert killer.now_in in (step, STEPS[STEPS.index(step) + 1])

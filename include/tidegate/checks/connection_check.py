@@ -13,7 +13,7 @@ from tidegate.config.outputs import output_uri
 from tidegate.config.settings import Settings, variable
 from tidegate.config.strategies import DEAD_LETTERS, RETRIES
 from tidegate.kafka.probe import READ, WRITE, ClusterProbe
-from tidegate.ledger.holders import has_tables
+from tidegate.ledger.holders import require_writable
 from tidegate.model.commit_policy import PositionStore
 from tidegate.model.errors import PartitioningError, TidegateError, UnauthorizedError, UnavailableError
 from tidegate.model.offsets import TopicPartition
@@ -77,7 +77,7 @@ def _problems_of_all(settings: Settings, outside: "_Outside") -> Iterator[Proble
     """What no definition can do without: the bucket of the landing, and the ledger."""
     if lacking := outside.landing():
         yield Problem(f"{_LANDING}: {lacking}", "no-landing", file=str(settings.subscriptions))
-    unused = _attempt(lambda: has_tables(settings.ledger))
+    unused = _attempt(lambda: require_writable(settings.ledger))
     if isinstance(unused, TidegateError):
         yield Problem(str(unused), "no-ledger", file=str(settings.subscriptions))
 

@@ -26,7 +26,9 @@ def batches(
     *,
     as_json: Json = False,
 ) -> None:
-    """List a subscription's batches from the ledger, the newest first. Nothing is changed.
+    """List a subscription's batches from the ledger, the newest first.
+
+    Nothing is changed, but a ledger of an older version is migrated.
 
     The table has the counts of each batch's run; what `tidegate reprocess` has made of one since stands below it.
     """

@@ -31,8 +31,8 @@ def describe(
 ) -> None:
     """Show the group's members, and each partition's committed offset, who committed it, log start and end, and lag.
 
-    Nothing is changed. --json adds OCI Streaming's view of each partition, whose committedOffset is the last offset
-    that was read.
+    Nothing is changed, but a ledger of an older version is migrated. --json adds OCI Streaming's view of
+    each partition, whose committedOffset is the last offset that was read.
     """
     from tidegate.monitoring.group_description import describe_group  # noqa: PLC0415 - see above
 

@@ -49,7 +49,7 @@ def restore(
         bool, typer.Option("--replace-another", help="Replace everything in the ledger by what another ledger had.")
     ] = False,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Show what would be replaced, and change nothing.")
+        bool, typer.Option("--dry-run", help="Show what would be replaced, and replace nothing.")
     ] = False,
     as_json: Json = False,
 ) -> None:
@@ -77,7 +77,7 @@ def restore(
     if restored.replaced:
         out.print(f"{'would replace' if dry_run else 'replaced'} {restored.replaced}", markup=False)
     has = "would have" if dry_run else "has"
-    unchanged = "; nothing was changed" if dry_run else ""
+    unchanged = "; nothing was replaced" if dry_run else ""
     out.print(f"the ledger {redact(settings.ledger)} {has} {restored.now}{unchanged}", markup=False)
 
 

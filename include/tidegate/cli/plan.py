@@ -22,7 +22,9 @@ _UNAVAILABLE, _REFUSED, _MOVED = 1, 2, 3  # exit statuses
 
 
 def plan(name: NameOrAll = None, *, as_json: Json = False) -> None:
-    """Show what the next run would do, and how that differs from the last run. Nothing is changed.
+    """Show what the next run would do, and how that differs from the last run.
+
+    Nothing is changed, but a ledger of an older version is migrated.
 
     Exit status: 0 the next run continues where the last one ended, or is the first, 1 a broker or the ledger doesn't
     answer, or the output isn't mounted here, 2 the run would be refused, 3 it would read records again, or skip unread

@@ -29,7 +29,9 @@ def status(
         bool, typer.Option("--check", help="Print one line per subscription, and exit as monitoring plugins do.")
     ] = False,
 ) -> None:
-    """Show each subscription's verdict, positions, lag, open batch, last batches and last run. Nothing is changed.
+    """Show each subscription's verdict, positions, lag, open batch, last batches and last run.
+
+    Nothing is changed, but a ledger of an older version is migrated.
 
     Exit status of --check: 0 OK, 1 WARN or REWOUND, 2 STALLED, STOPPED or UNREACHABLE, 3 the ledger doesn't answer.
     """
@@ -57,7 +59,7 @@ def watch(
     *,
     every: Annotated[float, typer.Option(min=0.5, metavar="SECONDS", help="How long to wait between updates.")] = 5.0,
 ) -> None:
-    """Show the status again and again until Ctrl-C. Nothing is changed.
+    """Show the status again and again until Ctrl-C. Nothing is changed, but a ledger of an older version is migrated.
 
     On a terminal the whole status is redrawn; elsewhere a line is printed for each change of a verdict, lag or batch.
     """

@@ -57,7 +57,7 @@ _REFUSED = re.compile(
 """What PostgreSQL says to a client that it will never let in as it is."""
 _USABLE = {
     True: "its disk has room, nobody keeps it locked, and this process's user may write the file and its folder",
-    False: "the database runs and answers",
+    False: "the database runs and answers, and nobody keeps its tables locked",
 }
 """What a ledger needs that can't be used just now: one in a file, or in a server."""
 

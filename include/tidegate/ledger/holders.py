@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 _Told = TypeVar("_Told")
-_FILE = re.compile(r"sqlite(?:\+\w+)?:///")
+_FILE = re.compile(r"sqlite(?:\+\w+)?:///(?!file:)")  # `file:` begins a URI of SQLite's, with options
 
 
 @dataclass(frozen=True)
@@ -72,6 +72,24 @@ def has_tables(url: str) -> bool:
     from tidegate.ledger.migrate import schema_of  # noqa: PLC0415 - see above
 
     return is_made(url) and schema_of(Database(url)) is not None
+
+
+def require_writable(url: str) -> None:
+    """Raise what keeps a run from writing into the ledger at this URL; one that nobody has made yet isn't made.
+
+    Raises UnavailableError, UnusableLedgerError.
+    """
+    from tidegate.ledger.database import Database  # noqa: PLC0415 - see above
+    from tidegate.ledger.migrate import migrate  # noqa: PLC0415 - see above
+    from tidegate.ledger.tables import ledger  # noqa: PLC0415 - see above
+
+    if not has_tables(url):
+        return
+    database = Database(url)
+    migrate(database)
+    with database.write() as connection:
+        connection.execute(ledger.update().values(identity=ledger.c.identity))
+        connection.rollback()
 
 
 def orphaned_batches(url: str, defined: Collection[str]) -> tuple[Batch, ...]:

@@ -96,7 +96,7 @@ def _is_due(connection: Connection, name: str) -> bool:
     if revision is not None and revision not in REVISIONS:
         raise UnusableLedgerError(
             f"the ledger {name} has schema {revision} and this Tidegate knows {SCHEMA} at most: "
-            "use the newer Tidegate that made it, or name another database in TIDEGATE_LEDGER"
+            "use the newer Tidegate that migrated it, or put back the copy of it from before that"
         )
     return revision != SCHEMA
 

@@ -35,7 +35,7 @@ def test_a_restore_says_what_it_replaces_and_would_replace(tmp_path: Path, ledge
     assert would.startswith("would replace 2 batches (0 open) of 1 subscription")
     assert "1 of these batches is not in the file" in would
     assert "would have 1 batch (0 open)" in would
-    assert would.endswith("nothing was changed")
+    assert would.endswith("nothing was replaced")
     assert len(ledger.history("flights", 9)) == 2
     told = json.loads(run("restore", str(tmp_path / "one.db"), "--replace", "--json").output)
     assert (told["batches"], told["replaced"]["batches"], told["replaced"]["forgotten"]) == (1, 2, 1)
