@@ -4,13 +4,14 @@ Those of Airflow are in tests/dags/test_runbook_in_airflow.py. The page's subscr
 """
 
 import ast
+import json
 import os
 import sqlite3
 import subprocess
 import sys
 import uuid
 from collections.abc import Callable, Iterator
-from contextlib import closing
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -19,15 +20,18 @@ import pytest
 from broker_world import in_lake
 from by_night import rows_one_in
 from command_line import CommandLine
-from confluent_kafka import ConsumerGroupTopicPartitions, TopicPartition
+from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, TopicPartition
 from confluent_kafka.admin import AdminClient
 from documents import ROOT, blocks
+from pyspark.sql import SparkSession
+from running import until
 
 from tidegate.model.errors import StaleError
 from tidegate.monitoring.status import status_of
 from tidegate.runtime.run import run_batch
 from tidegate_local.broker import Broker
 from tidegate_local.postgres import Postgres, find_programs
+from tidegate_local.spark_connect import SparkConnect
 
 pytestmark = pytest.mark.broker
 
@@ -184,6 +188,87 @@ def test_a_lost_ledger_goes_on_where_the_group_is(operator: Operator) -> None:
     assert "there is no ledger" in operator.type("tidegate ledger backup backup.db", status=2)
     assert [operator.run(), operator.run(records=0)] == ["committed", "nothing"]
     assert (operator.lake(), operator.status()["verdict"]) == (list(range(3 * RECORDS)), "OK")
+
+
+def test_a_consumer_of_ones_own_is_taken_over_where_it_has_committed_and_can_go_on(
+    operator: Operator, broker: Broker
+) -> None:
+    operator.define(consumer={"auto.offset.reset": "latest"})
+    operator.produce(operator.topic, RECORDS)
+    with own_consumer(operator, broker) as consumer:
+        assert read(consumer) == list(range(RECORDS))
+        assert "has live members, and nothing is committed" in operator.type("tidegate check --connect", status=1)
+    operator.produce(operator.topic, RECORDS)
+    assert f"{RECORDS} offsets" in operator.type("tidegate plan orders")
+    assert operator.run(records=0) == "committed"
+    assert operator.lake() == list(range(RECORDS, 2 * RECORDS))
+    told = operator.status()
+    assert (told["verdict"], told["lag"], told["moves"]) == ("OK", 0, [])
+    operator.produce(operator.topic, RECORDS)
+    with own_consumer(operator, broker) as consumer:
+        assert read(consumer) == list(range(2 * RECORDS, 3 * RECORDS))
+
+
+@pytest.mark.spark
+@pytest.mark.nightly
+def test_a_query_of_structured_streaming_is_taken_over_by_what_its_checkpoint_says(
+    operator: Operator, broker: Broker, spark_connect: SparkConnect
+) -> None:
+    operator.define()
+    operator.produce(operator.topic, RECORDS)
+    checkpoint = operator.line.home / "checkpoint"
+    with closing_session(spark_connect) as spark:
+        records = spark.readStream.format("kafka").option("kafka.bootstrap.servers", broker.bootstrap_servers)
+        read = records.option("subscribe", operator.topic).option("startingOffsets", "earliest").load()
+        write = read.writeStream.option("checkpointLocation", str(checkpoint)).trigger(availableNow=True)
+        write.start(str(operator.line.home / "theirs"), "parquet").awaitTermination()
+    newest = max(int(each.name) for each in (checkpoint / "commits").iterdir() if each.name.isdigit())
+    (offsets,) = json.loads((checkpoint / "offsets" / str(newest)).read_text().splitlines()[-1]).values()
+    lines = [f"{operator.topic},{partition},{offset}\n" for partition, offset in offsets.items()]
+    (operator.line.home / "offsets.csv").write_text("".join(lines))
+    operator.produce(operator.topic, RECORDS)
+    assert operator.line.run("group", "reset", "orders", "--to", "offsets.csv").returncode == 0
+    assert operator.run(records=0) == "committed"
+    assert operator.lake() == list(range(RECORDS, 2 * RECORDS))
+
+
+@contextmanager
+def closing_session(server: SparkConnect) -> Iterator[SparkSession]:
+    spark = SparkSession.builder.remote(server.url).create()
+    try:
+        yield spark
+    finally:
+        spark.stop()
+
+
+@contextmanager
+def own_consumer(operator: Operator, broker: Broker) -> Iterator[Consumer]:
+    consumer = Consumer(
+        {
+            "bootstrap.servers": broker.bootstrap_servers,
+            "group.id": operator.line.group("orders"),
+            "auto.offset.reset": "earliest",
+            "enable.auto.commit": False,
+        }
+    )
+    consumer.subscribe([operator.topic])
+    try:
+        yield consumer
+    finally:
+        consumer.close()
+
+
+def read(consumer: Consumer) -> list[int]:
+    """The offsets of the records of a batch, which are committed."""
+    offsets: list[int | None] = []
+
+    def is_read() -> bool:
+        offsets.extend(record.offset() for record in consumer.consume(RECORDS, 0.1))
+        return len(offsets) >= RECORDS
+
+    until(is_read, "no records come")
+    consumer.commit(asynchronous=False)
+    return [offset for offset in offsets if offset is not None]
 
 
 def test_a_renamed_subscription_takes_its_open_batch_along(operator: Operator) -> None:
