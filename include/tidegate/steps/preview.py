@@ -131,7 +131,9 @@ def _found(ctx: Context) -> Preview:
     cluster = ctx.source.cluster_id()
     refuse_other_cluster(ctx.subscription, cluster, snapshot)
     if holder := other_holder(ctx, cluster, snapshot):
-        return _known_later(f"the group goes over from subscription {holder}, whose definition is gone")
+        brought = ctx.ledger.look(holder).open
+        along = "" if brought is None else f", and with it its open batch {brought.id}, which is {brought.condition}"
+        return _known_later(f"the group goes over from subscription {holder}, whose definition is gone{along}")
     if snapshot.open is not None:
         refuse_other_group(snapshot.open, ctx.subscription)
         refuse_other_store(snapshot.open, ctx.subscription)

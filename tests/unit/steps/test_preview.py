@@ -179,6 +179,11 @@ def test_a_group_of_another_subscription_is_refused_and_noted_as_nobodys() -> No
     assert seen.why == "what it takes is known once what comes first is done"
     assert seen.first == ("the group goes over from subscription orders, whose definition is gone",)
     assert world.ledger.group_holders("orders-lake") == {"orders"}
+    world.produce(5)
+    brought = planned(world.pipeline())
+    assert brought is not None
+    seen = replace(world.pipeline(name="copy"), definitions=MemoryDefinitions({"copy": "orders-lake"})).preview()
+    assert seen.first[0].endswith(f"gone, and with it its open batch {brought.id}, which is landed")
 
 
 def test_an_open_batch_goes_on() -> None:
