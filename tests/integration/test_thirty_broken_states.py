@@ -438,7 +438,7 @@ STATES = {
         ledger_away, "the ledger", "see that the database runs", place="127.0.0.1", verdict="UNKNOWN", check=3
     ),
     "a ledger of a newer Tidegate": State(
-        newer_ledger, "has schema 9999", "TIDEGATE_LEDGER", place="ledger.db", run=2, verdict="UNREACHABLE"
+        newer_ledger, "has schema 9999", "put back the copy of it", place="ledger.db", run=2, verdict="UNREACHABLE"
     ),
     "a file that is no ledger": State(
         file_that_is_no_ledger, "can't be used", "TIDEGATE_LEDGER", place="ledger.db", run=2, verdict="UNREACHABLE"
