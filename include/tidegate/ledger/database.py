@@ -254,7 +254,7 @@ def _make_folder(url: URL) -> None:
             f"TIDEGATE_LEDGER names the file {url.database}, whose ~ is no home folder here: write the whole path"
         )
     try:
-        Path(url.database).parent.mkdir(parents=True, exist_ok=True)
+        Path(url.database.removeprefix("file:")).parent.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise UnusableLedgerError(f"the folder of the ledger {url.database} can't be made: {error}") from error
 
