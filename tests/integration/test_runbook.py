@@ -218,9 +218,9 @@ def test_a_query_of_structured_streaming_is_taken_over_by_what_its_checkpoint_sa
     operator.produce(operator.topic, RECORDS)
     checkpoint = operator.line.home / "checkpoint"
     with closing_session(spark_connect) as spark:
-        records = spark.readStream.format("kafka").option("kafka.bootstrap.servers", broker.bootstrap_servers)
-        read = records.option("subscribe", operator.topic).option("startingOffsets", "earliest").load()
-        write = read.writeStream.option("checkpointLocation", str(checkpoint)).trigger(availableNow=True)
+        source = spark.readStream.format("kafka").option("kafka.bootstrap.servers", broker.bootstrap_servers)
+        records = source.option("subscribe", operator.topic).option("startingOffsets", "earliest").load()
+        write = records.writeStream.option("checkpointLocation", str(checkpoint)).trigger(availableNow=True)
         write.start(str(operator.line.home / "theirs"), "parquet").awaitTermination()
     newest = max(int(each.name) for each in (checkpoint / "commits").iterdir() if each.name.isdigit())
     (offsets,) = json.loads((checkpoint / "offsets" / str(newest)).read_text().splitlines()[-1]).values()

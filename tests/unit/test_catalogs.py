@@ -23,6 +23,8 @@ from tidegate.testing.connections import MemoryConnections
 from tidegate_local.loopback import free_port
 from tidegate_local.postgres import Postgres
 
+pytestmark = pytest.mark.filterwarnings("error:Deprecated in 0.8.0:DeprecationWarning")  # it shows the URI, secrets too
+
 SECRET = "s3cr3t-w0rd"
 TABLE = ("shop", "orders")
 
@@ -32,9 +34,6 @@ def connection(
 ) -> Connection:
     named = {name.replace("_", "-"): value for name, value in extra.items()}
     return Connection("ice", "iceberg", host, None, login, password, named)
-
-
-pytestmark = pytest.mark.filterwarnings("error:Deprecated in 0.8.0:DeprecationWarning")  # it shows the URI, secrets too
 
 
 @contextmanager

@@ -108,12 +108,14 @@ class _Outside:
         output = parse_output(uri)
         if isinstance(output, IcebergTable):
             found = self._catalog(output)
-            lacking, is_there = (found, False) if isinstance(found, TidegateError) else (None, found)
-        else:
-            lacking = self._bucket(output.folder)
-            is_here = output.format == "delta" and not connections_of(output.folder)
-            is_there = is_here or object_place(output.folder) is not None
-        return self._table_refuses(uri, subscription) if lacking is None and is_there else lacking
+            if isinstance(found, TidegateError):
+                return found
+            return self._table_refuses(uri, subscription) if found else None
+        if lacking := self._bucket(output.folder):
+            return lacking
+        is_here = output.format == "delta" and not connections_of(output.folder)
+        is_asked = is_here or object_place(output.folder) is not None
+        return self._table_refuses(uri, subscription) if is_asked else None
 
     def _table_refuses(self, uri: str, subscription: Subscription) -> TidegateError | None:
         log = table_log_of(uri, self._connections)

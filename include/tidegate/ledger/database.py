@@ -73,7 +73,7 @@ class Database:
     def __init__(self, url: str) -> None:
         parsed = _parse(url)
         self.name = parsed.set(query={}).render_as_string(hide_password=True)
-        self._file = parsed.database if parsed.get_backend_name() == "sqlite" else None
+        self._file = _path(parsed) if parsed.get_backend_name() == "sqlite" else None
         self._writing = _engine(parsed, self.name)
         if parsed.get_backend_name() == "sqlite":
             _make_folder(parsed)
@@ -246,6 +246,11 @@ def _limit_waiting(connection: Connection) -> None:
     connection.exec_driver_sql(_POSTGRES_BEGIN)
 
 
+def _path(url: URL) -> str:
+    """The path of SQLite's file, which a URI of SQLite's own has after `file:`."""
+    return (url.database or "").removeprefix("file:")
+
+
 def _make_folder(url: URL) -> None:
     if url.database in (None, "", ":memory:"):
         raise UnusableLedgerError("the ledger can't be in memory, where each task has one of its own: name a file")
@@ -254,7 +259,7 @@ def _make_folder(url: URL) -> None:
             f"TIDEGATE_LEDGER names the file {url.database}, whose ~ is no home folder here: write the whole path"
         )
     try:
-        Path(url.database.removeprefix("file:")).parent.mkdir(parents=True, exist_ok=True)
+        Path(_path(url)).parent.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise UnusableLedgerError(f"the folder of the ledger {url.database} can't be made: {error}") from error
 

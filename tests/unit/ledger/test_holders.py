@@ -48,6 +48,7 @@ def test_what_keeps_a_run_from_writing_is_told_before_it(tmp_path: Path) -> None
     assert file.read_bytes() == before
     with pytest.raises(UnavailableError, match=r"attempt to write a readonly database.* may write the file"):
         require_writable(f"sqlite:///file:{file}?mode=ro&uri=true")
+    assert not Path("file:").exists()
     with closing(sqlite3.connect(file)) as database, database:
         database.execute("UPDATE tidegate_schema SET version_num = '9999'")
     with pytest.raises(UnusableLedgerError, match="put back the copy of it from before that"):

@@ -190,7 +190,7 @@ class DeltaLog:
     def _missing(self, handle: DeltaHandle, staged: StagedRows, location: DeltaLocation) -> list[Field]:
         """The columns that must be added first; raises WrongDefinitionError where the files can't be."""
         refuse_unless_plain(handle.table, rows_of(handle.table), location.uri)
-        for partition_by in {tuple(sorted(add.partition_values)) for add in staged.adds}:
+        for partition_by in {frozenset(add.partition_values) for add in staged.adds}:
             refuse_other_partitions(handle.table, partition_by, location.uri)
         return missing_columns(handle.table, staged, self._evolution, location.uri)
 
