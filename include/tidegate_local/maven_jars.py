@@ -19,6 +19,8 @@ from tidegate_local.errors import LocalStackError
 from tidegate_local.java import Java
 
 _FETCH_SECONDS = 900
+_SHORT_LIVED = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
+"""Options of Java: what it compiles for hours of use, a program of seconds doesn't regain."""
 _SETTINGS = """<ivysettings>
   <settings defaultResolver="central"/>
   <resolvers><ibiblio name="central" m2compatible="true" usepoms="{usepoms}"/></resolvers>
@@ -123,6 +125,7 @@ class JarSet:
         module.write_text(_ivy_module(coordinates, transitive=transitive), encoding="utf-8")
         command = [
             str(java.program),
+            *_SHORT_LIVED,
             f"-Divy.default.ivy.user.dir={work / 'ivy'}",
             "-jar",
             str(_ivy_jar()),

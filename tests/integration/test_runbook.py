@@ -234,7 +234,7 @@ def test_a_query_of_structured_streaming_is_taken_over_by_what_its_checkpoint_sa
 
 @contextmanager
 def closing_session(server: SparkConnect) -> Iterator[SparkSession]:
-    spark = SparkSession.builder.remote(server.url).create()
+    spark = server.session()
     try:
         yield spark
     finally:

@@ -32,7 +32,7 @@ def connect(spark_connect: SparkConnect) -> SparkConnect:
 
 @pytest.fixture(scope="session")
 def session(connect: SparkConnect) -> Iterator[SparkSession]:
-    session: SparkSession = SparkSession.builder.remote(connect.url).create()
+    session = connect.session()
     # PySpark turns the whole process to Spark Connect, and every spark-submit that it starts.
     os.environ.pop(REMOTE, None)
     yield session

@@ -94,7 +94,7 @@ Table = tuple[str, Publish, Read]
 
 @pytest.fixture(scope="module")
 def tables(table_spark: SharedTableSpark) -> Iterator[SparkSession]:
-    session: SparkSession = SparkSession.builder.remote(table_spark.url).create()
+    session = table_spark.session()
     session.conf.set("spark.sql.session.timeZone", "America/New_York")  # neither UTC nor this machine's
     for partitions in ("spark.sql.shuffle.partitions", "spark.databricks.delta.snapshotPartitions"):
         session.conf.set(partitions, "2")

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 
+from class_data import SHORT_LIVED
+
 from tidegate_local.java import Java, find_java
 from tidegate_local.loopback import HOST, answers, free_port
 from tidegate_local.maven_jars import Jar, JarSet
@@ -52,7 +54,7 @@ class RestCatalogServer(Awaited):
         java = find_java()
         class_path = ":".join(map(str, [*JARS.paths(java, CACHE), *hadoop_jars()]))
         source = HERE / "java" / "IcebergRestCatalog.java"
-        command = [str(java.program), "-cp", class_path, str(source), str(self.port), str(folder)]
+        command = [str(java.program), *SHORT_LIVED.split(), "-cp", class_path, str(source), str(self.port), str(folder)]
         self._server = Server("the REST catalog", command, log=folder / "catalog.log")
 
     def wait(self) -> None:

@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+from class_data import SHORT_LIVED
 from documents import ROOT
 from moto_s3 import ACCESS_KEY, SECRET_KEY
 
@@ -31,7 +32,7 @@ class S3Proxy(Awaited):
         properties = data / "s3proxy.properties"
         properties.write_text("".join(f"{name}={value}\n" for name, value in said.items()), encoding="utf-8")
         jars = s3proxy_jars(java, ROOT / ".cache")
-        command = [str(java.program), "-Xmx300m", "-cp", f"{jars}/*", "org.gaul.s3proxy.Main"]
+        command = [str(java.program), *SHORT_LIVED.split(), "-Xmx300m", "-cp", f"{jars}/*", "org.gaul.s3proxy.Main"]
         self._server = Server("S3Proxy", [*command, "--properties", str(properties)], log=data / "s3proxy.log")
 
     def wait(self) -> None:

@@ -227,22 +227,23 @@ def test_a_connection_that_was_made_while_nobody_listened_is_no_failed_attempt()
                     connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
                     return
 
-    served = threading.Thread(target=serve)
+    served = threading.Thread(target=serve, daemon=True)
 
     def stalls() -> None:
         if not served.is_alive() and not accepted.is_set():
             served.start()
             assert accepted.wait(20)
-            until(lambda: time.monotonic() - began > 2, "the connection's time is up")
+            until(lambda: time.monotonic() - began > 3, "the connection's time is up")
 
-    endpoint = HttpEndpoint(f"http://127.0.0.1:{address[1]}/", retry_before_commit=1, connect_timeout_ms=500)
-    with closing(Sender(endpoint, LOOPBACK)) as sender, full:
-        began = time.monotonic()
-        outcomes = [each for some in sender.send(requests(endpoint, {P0: 1}), stalls) for each in some]
-        served.join()
+    endpoint = HttpEndpoint(f"http://127.0.0.1:{address[1]}/", retry_before_commit=1, connect_timeout_ms=2_000)
+    with full:
+        with closing(Sender(endpoint, LOOPBACK)) as sender:
+            began = time.monotonic()
+            outcomes = [each for some in sender.send(requests(endpoint, {P0: 1}), stalls) for each in some]
+        assert [(each.status, each.attempts, each.reason) for each in outcomes] == [(200, 1, "")]
+        served.join(20)
     for each in fillers:
         each.close()
-    assert [(each.status, each.attempts, each.reason) for each in outcomes] == [(200, 1, "")]
 
 
 def test_a_server_that_drips_is_cut_off_by_the_same_time() -> None:
