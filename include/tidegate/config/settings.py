@@ -394,4 +394,8 @@ def _ledger_url(home: Path, given: Given) -> str:
         raise WrongDefinitionError(
             f"{given.origin} is {redact(given.value)}, a database in memory, empty for each task anew: name a file"
         )
+    if path.startswith("file:"):
+        raise WrongDefinitionError(
+            f"{given.origin} is {redact(given.value)}, a URI of SQLite's own: name the file, as sqlite:///data/ledger.db"
+        )
     return f"{dialect}:///{home / path}{mark}{query}"

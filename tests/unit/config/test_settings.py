@@ -205,6 +205,8 @@ def test_operators_that_are_separated_otherwise_are_no_names(name, value, wrong)
         ("TIDEGATE_LEDGER", "postgres://u:secret@h/l", "can't be kept in postgres: write"),
         ("TIDEGATE_LEDGER", "sqlite://", "in memory"),
         ("TIDEGATE_LEDGER", "sqlite:///:memory:", "in memory"),
+        ("TIDEGATE_LEDGER", "sqlite:///file::memory:?uri=true", "is .*, a URI of SQLite's own: name the file, as"),
+        ("TIDEGATE_LEDGER", "sqlite:///file:/data/ledger.db?uri=true", "a URI of SQLite's own"),
         ("TIDEGATE_LANDING", "file://data/landing", "write file:///data/landing"),
         ("TIDEGATE_LOGS", "s3://bucket/logs", "is s3://bucket/logs: name a folder of this machine, as data/logs"),
         (
