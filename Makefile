@@ -61,7 +61,7 @@ all-tests: install
 	@$(BIN)/pytest -q -n 4 --dist loadfile --no-loadscope-reorder --time-budget test tests
 
 chaos: install ## kill everything at random for MINUTES=2 (SEED=s repeats the draws, FORMAT=delta|iceberg), then audit
-	@PYTHONPATH=$(CURDIR)/tests $(BIN)/python -m chaos --minutes $(MINUTES) --format $(FORMAT) $(if $(SEED),--seed $(SEED))
+	@PYTHONPATH=$(CURDIR)/tests:$(CURDIR)/tests/support $(BIN)/python -m chaos --minutes $(MINUTES) --format $(FORMAT) $(if $(SEED),--seed $(SEED))
 
 simulate: install ## run the steps under a scheduler that crashes and delays them: SEEDS=1000 long histories
 	@PYTHONPATH=$(CURDIR)/tests $(BIN)/python -m simulation --seeds $(SEEDS)

@@ -13,13 +13,13 @@ from broker_topics import make_topic
 from class_data import SHORT_LIVED, VARIABLES, options
 from confluent_kafka.admin import AdminClient
 from hypothesis import HealthCheck, settings
+from postgres import Postgres
 
 from tidegate.config.airflow_cfg import PREFIX, SECTION
 from tidegate.config.settings import DEFAULTS, variable
 from tidegate.ledger.sql import SqlLedger
 from tidegate.spark.fork_server import ForkServer
 from tidegate_local.broker import Broker
-from tidegate_local.postgres import Postgres
 
 pytest.register_assert_rewrite("broker_world", "crash_cases", "crash_plays")  # whose audits show what they compared
 pytest_plugins = ("shared_servers", "suite_times", "file_order", "wheel")

@@ -1,4 +1,4 @@
-"""`PYTHONPATH=tests python -m chaos`: what `make chaos` runs."""
+"""`PYTHONPATH=tests:tests/support python -m chaos`: what `make chaos` runs."""
 
 import sys
 

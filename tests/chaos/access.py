@@ -6,6 +6,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Protocol
 
+from certificates import Authority
 from confluent_kafka.admin import (
     AdminClient,
     AlterConfigOpType,
@@ -15,15 +16,14 @@ from confluent_kafka.admin import (
     ScramMechanism,
     UserScramCredentialUpsertion,
 )
+from traffic import Fault as Trouble
+from traffic import Traffic
 
 from chaos.draws import Target
 from chaos.fault import Fault, nothing
 from chaos.kinds import Access
 from tidegate_local.broker import Listener
-from tidegate_local.certificates import Authority
 from tidegate_local.loopback import HOST, free_port
-from tidegate_local.traffic import Fault as Trouble
-from tidegate_local.traffic import Traffic
 
 USER = "lake"
 _ANSWER_SECONDS = 30

@@ -38,8 +38,8 @@ from tidegate_local.loopback import HOST
 Part = Literal["run", "plan", "land", "process", "receive", "settle", "commit by hand", "answer"]
 DUMP_SIGNAL = signal.SIGUSR1
 PROJECT = Path(__file__).resolve().parents[2]
-PYTHON_PATH = os.pathsep.join((str(PROJECT / "include"), str(Path(__file__).parents[1])))
-"""Where processes of ours find the engine and chaos, in whatever folder they were started."""
+PYTHON_PATH = os.pathsep.join(str(PROJECT / each) for each in ("include", "tests", "tests/support"))
+"""Where processes of ours find the engine, chaos and its servers, in whatever folder they were started."""
 _DRIVER = "chaos.driver"
 
 

@@ -10,7 +10,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
+from cluster import Cluster
 from confluent_kafka.admin import AdminClient, NewTopic
+from postgres import Postgres
 
 from chaos.access import ENTRANCES, Entrance, address
 from chaos.disk import Disk
@@ -21,11 +23,9 @@ from chaos.producing import PARTITIONS
 from chaos.receiver import Receiver
 from chaos.tasks import Place
 from tidegate_local.broker import Broker
-from tidegate_local.cluster import Cluster
 from tidegate_local.java import find_java
 from tidegate_local.kafka_jars import kafka_jars
 from tidegate_local.loopback import free_port, spark_url
-from tidegate_local.postgres import Postgres
 
 if TYPE_CHECKING:
     from tidegate_local.spark_connect import SparkConnect

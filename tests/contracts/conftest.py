@@ -3,10 +3,10 @@
 from collections.abc import Iterator
 
 import pytest
+from postgres import Postgres
 from sqlalchemy import NullPool, create_engine, text
 
 from tidegate.ledger.tables import ledger, metadata
-from tidegate_local.postgres import Postgres
 
 _OTHERS = """\
 SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 from airflow.sdk._shared.secrets_masker import redact
 from airflow_runs import dag_of, run_dag
+from certificates import Authority
 
 from tidegate_airflow.connections import AirflowConnections
-from tidegate_local.certificates import Authority
 from tidegate_local.loopback import free_port
 
 pytestmark = [pytest.mark.airflow, pytest.mark.usefixtures("airflow_database")]

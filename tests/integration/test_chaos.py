@@ -17,6 +17,7 @@ import pytest
 
 TESTS = Path(__file__).parents[1]
 PROJECT = TESTS.parent
+PYTHON_PATH = os.pathsep.join((str(TESTS), str(TESTS / "support")))
 DEAF = ["sh", "-c", "trap '' INT; exec \"$@\"", "sh"]
 """Begins a command line as a script begins one in the background."""
 CHAOS = [*DEAF, sys.executable, "-m", "chaos", "--json", "--cache", str(PROJECT / ".cache")]
@@ -31,7 +32,7 @@ def start(folder: Path, *options: str) -> "subprocess.Popen[str]":
     return subprocess.Popen(
         [*CHAOS, *options],
         cwd=folder,
-        env=os.environ | {"TMPDIR": str(folder), "PYTHONPATH": str(TESTS)},
+        env=os.environ | {"TMPDIR": str(folder), "PYTHONPATH": PYTHON_PATH},
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,

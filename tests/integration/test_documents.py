@@ -12,6 +12,7 @@ from urllib.parse import urlsplit
 
 import pytest
 import yaml
+from certificates import Authority
 from desk import PARTITIONS, TIDEGATE, Desk
 from documents import OWN_TESTS, ROOT, TEXT, Block, all_blocks, blocks, definition
 from hooks import Hook, hooked
@@ -21,7 +22,6 @@ from tidegate.config.airflow_defaults import DEFAULTS_FILE
 from tidegate.ports import Connection
 from tidegate.security.client import kafka_client
 from tidegate.trial.cases import SUFFIX
-from tidegate_local.certificates import Authority
 
 IN_THE_VOLUME = "/opt/tidegate/data/backup.db"
 

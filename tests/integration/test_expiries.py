@@ -12,10 +12,12 @@ from threading import Event
 from typing import Any
 
 import pytest
+import traffic as kafka
 from broker_world import deliver, in_lake
 from by_night import rows_one_in
 from confluent_kafka import ConsumerGroupTopicPartitions, TopicPartition
 from confluent_kafka.admin import AdminClient
+from traffic import Fault, Strike, Traffic
 
 from tidegate.config import consumer_properties
 from tidegate.kafka import closing
@@ -26,12 +28,10 @@ from tidegate.runtime.pipeline import Pipeline
 from tidegate.runtime.run import run_batch
 from tidegate.testing.copying import CopyingProcessor
 from tidegate.testing.effects import Effect, watched
-from tidegate_local import traffic as kafka
 from tidegate_local.broker import Broker, Listener
 from tidegate_local.java import find_java
 from tidegate_local.kafka_jars import kafka_jars
 from tidegate_local.loopback import free_port
-from tidegate_local.traffic import Fault, Strike, Traffic
 
 pytestmark = pytest.mark.broker
 

@@ -7,8 +7,10 @@ from pathlib import Path
 from threading import Event
 
 import pytest
+import traffic as kafka
 from confluent_kafka.admin import AdminClient
 from redrive_world import Yard, opened
+from traffic import Fault, Traffic
 
 from tidegate.dead_letters import redriver
 from tidegate.dead_letters.letter import Settled
@@ -17,12 +19,10 @@ from tidegate.kafka.transaction import TransactionalFence
 from tidegate.model.errors import BrokerUnavailableError, CommitUnknownError, TidegateError
 from tidegate.model.offsets import TopicPartition
 from tidegate.operations import dead_letters as opening
-from tidegate_local import traffic as kafka
 from tidegate_local.broker import Broker, Listener
 from tidegate_local.java import find_java
 from tidegate_local.kafka_jars import kafka_jars
 from tidegate_local.loopback import free_port
-from tidegate_local.traffic import Fault, Traffic
 
 pytestmark = pytest.mark.broker
 

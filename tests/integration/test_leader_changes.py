@@ -12,8 +12,10 @@ from typing import Any
 import pytest
 from broker_world import committed, deliver, in_lake
 from by_night import rows_one_in
+from cluster import Cluster
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
+from traffic import Strike
 
 from tidegate.kafka.source import KafkaSource
 from tidegate.model.errors import CommitUnknownError, LostDataError, UnavailableError
@@ -21,10 +23,8 @@ from tidegate.model.offsets import Range
 from tidegate.ports import Fence, LandingWriter, OffsetStore
 from tidegate.runtime.pipeline import Pipeline
 from tidegate.testing.effects import Method, watched
-from tidegate_local.cluster import Cluster
 from tidegate_local.java import find_java
 from tidegate_local.kafka_jars import kafka_jars
-from tidegate_local.traffic import Strike
 
 pytestmark = pytest.mark.broker
 

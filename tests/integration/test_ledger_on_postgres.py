@@ -8,6 +8,7 @@ from time import monotonic
 
 import pytest
 from ledger_batches import COUNTS, NOON, T0, closed, landed, opened, plan, processed, processing, report, result
+from postgres import Postgres, short_lived
 from sqlalchemy import NullPool, create_engine, make_url
 
 from tidegate.ledger import database
@@ -21,7 +22,6 @@ from tidegate.model.batch import Batch, Outcome, Resolution
 from tidegate.model.errors import StaleError, TidegateError, UnavailableError, WrongDefinitionError
 from tidegate.ports import Decision, Loss
 from tidegate_local.loopback import HOST
-from tidegate_local.postgres import Postgres, short_lived
 
 pytestmark = pytest.mark.postgres
 

@@ -9,10 +9,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import traffic as kafka
 from broker_world import committed, deliver, in_lake
 from by_night import one_in, rows_one_in
 from confluent_kafka import OFFSET_INVALID, Producer
 from confluent_kafka.admin import AdminClient
+from traffic import Fault, Strike, Traffic
 
 from tidegate.config import consumer_properties
 from tidegate.kafka.offsets import KafkaOffsets, PlainFence
@@ -28,12 +30,10 @@ from tidegate.model.offsets import TopicPartition
 from tidegate.ports import Committed, Fence, Lake, LandingWriter, OffsetStore, Processor, RecordSource
 from tidegate.runtime.pipeline import Pipeline
 from tidegate.testing.effects import Method, watched
-from tidegate_local import traffic as kafka
 from tidegate_local.broker import Broker, Listener
 from tidegate_local.java import find_java
 from tidegate_local.kafka_jars import kafka_jars
 from tidegate_local.loopback import free_port
-from tidegate_local.traffic import Fault, Strike, Traffic
 
 pytestmark = pytest.mark.broker
 

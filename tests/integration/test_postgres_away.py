@@ -9,6 +9,7 @@ from time import monotonic
 import pytest
 from broker_world import carry_out, in_lake
 from by_night import one_in
+from postgres import Postgres, short_lived
 
 from tidegate.config.settings import Settings
 from tidegate.ledger.sql import SqlLedger
@@ -17,7 +18,6 @@ from tidegate.model.offsets import TopicPartition
 from tidegate.ports import Ledger
 from tidegate.runtime.pipeline import Pipeline
 from tidegate.testing.effects import Effect, Method, watched
-from tidegate_local.postgres import Postgres, short_lived
 
 pytestmark = [pytest.mark.broker, pytest.mark.postgres]
 

@@ -23,6 +23,7 @@ from command_line import CommandLine
 from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, TopicPartition
 from confluent_kafka.admin import AdminClient
 from documents import ROOT, blocks
+from postgres import Postgres, find_programs
 from pyspark.sql import SparkSession
 from running import until
 
@@ -30,7 +31,6 @@ from tidegate.model.errors import StaleError
 from tidegate.monitoring.status import status_of
 from tidegate.runtime.run import run_batch
 from tidegate_local.broker import Broker
-from tidegate_local.postgres import Postgres, find_programs
 from tidegate_local.spark_connect import SparkConnect
 
 pytestmark = pytest.mark.broker

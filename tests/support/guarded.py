@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from broker_world import committed, deliver, in_lake
+from certificates import Authority
 from confluent_kafka import OFFSET_INVALID, KafkaException
 from confluent_kafka.admin import (
     AclBinding,
@@ -32,7 +33,6 @@ from tidegate.runtime.pipeline import Pipeline, open_pipeline
 from tidegate.testing.connections import MemoryConnections
 from tidegate.testing.copying import CopyingProcessor
 from tidegate_local.broker import Broker, Listener
-from tidegate_local.certificates import Authority
 from tidegate_local.loopback import free_port
 
 PASSWORD = "correct horse; \"battery\" = 'staple'"

@@ -10,7 +10,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
-from tidegate_local.certificates import Authority
+from certificates import Authority
 
 Answer = Callable[[BaseHTTPRequestHandler, int], None]
 """Answers a request, given the record's offset."""

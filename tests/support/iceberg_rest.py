@@ -4,15 +4,14 @@ Its lock file is made by: python tests/support/iceberg_rest.py > tests/support/i
 """
 
 import sys
-from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 
 from class_data import SHORT_LIVED
+from jars_of_tests import JarsOfTests
 
 from tidegate_local.java import Java, find_java
 from tidegate_local.loopback import HOST, answers, free_port
-from tidegate_local.maven_jars import Jar, JarSet
 from tidegate_local.servers import Awaited, Server
 
 START_SECONDS = 240
@@ -28,15 +27,7 @@ _ROOTS = (
 )
 
 
-@dataclass(frozen=True)
-class RestJars(JarSet):
-    """Jars whose lock file is the tests', as nothing that is shipped needs them."""
-
-    def locked(self, text: str | None = None) -> tuple[Jar, ...]:
-        return super().locked((HERE / self.lock).read_text("utf-8") if text is None else text)
-
-
-JARS = RestJars(
+JARS = JarsOfTests(
     owner="the REST catalog's",
     lock="iceberg_rest_jars.lock",
     folder=f"iceberg-rest-{VERSION}",

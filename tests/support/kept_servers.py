@@ -8,17 +8,17 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from class_data import make_once
+from postgres import Postgres
+from spark_s3_jars import s3_settings, spark_s3_jars
 
 from tidegate_local.broker import Broker
 from tidegate_local.java import find_java
 from tidegate_local.kafka_jars import kafka_jars
 from tidegate_local.loopback import HOST, answers, free_port
-from tidegate_local.postgres import Postgres
 from tidegate_local.servers import Awaited, Server
 from tidegate_local.spark_connect import START_SECONDS, SparkConnect
 from tidegate_local.spark_jars import spark_jars
 from tidegate_local.spark_kafka_jars import spark_kafka_jars
-from tidegate_local.spark_s3_jars import s3_settings, spark_s3_jars
 from tidegate_local.spark_table_jars import TABLE_SETTINGS, spark_table_jars
 
 CACHE = Path(__file__).parents[2] / ".cache"

@@ -64,7 +64,7 @@ def run(arguments: Sequence[str]) -> Outcome:
     with subprocess.Popen(
         [sys.executable, *arguments],
         cwd=PROJECT,
-        env={**os.environ, "PYTHONPATH": str(TESTS)},
+        env={**os.environ, "PYTHONPATH": os.pathsep.join((str(TESTS), str(TESTS / "support")))},
         text=True,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,

@@ -5,10 +5,10 @@ from pathlib import Path
 from class_data import SHORT_LIVED
 from documents import ROOT
 from moto_s3 import ACCESS_KEY, SECRET_KEY
+from s3proxy_jars import s3proxy_jars
 
 from tidegate_local.java import find_java
 from tidegate_local.loopback import HOST, answers, free_port
-from tidegate_local.s3proxy_jars import s3proxy_jars
 from tidegate_local.servers import Awaited, Server
 
 START_SECONDS = 240

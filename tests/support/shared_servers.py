@@ -17,11 +17,11 @@ from tempfile import mkdtemp
 from typing import Any, NoReturn
 
 import pytest
+from postgres import Postgres
 
 from tidegate_local.broker import Broker
 from tidegate_local.errors import ServerFailedError
 from tidegate_local.loopback import HOST, spark_url
-from tidegate_local.postgres import Postgres
 from tidegate_local.servers import Server
 from tidegate_local.spark_connect import SparkConnect
 

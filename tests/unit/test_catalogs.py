@@ -11,6 +11,7 @@ from threading import Thread
 import pyarrow as pa
 import pytest
 from moto_s3 import ACCESS_KEY, SECRET_KEY, running_moto
+from postgres import Postgres
 from pyiceberg.catalog.sql import SqlCatalog
 from pyiceberg.schema import Schema
 from sqlalchemy import create_engine, inspect
@@ -21,7 +22,6 @@ from tidegate.model.errors import UnauthorizedError, UnavailableError, WrongDefi
 from tidegate.ports import Connection
 from tidegate.testing.connections import MemoryConnections
 from tidegate_local.loopback import free_port
-from tidegate_local.postgres import Postgres
 
 pytestmark = pytest.mark.filterwarnings("error:Deprecated in 0.8.0:DeprecationWarning")  # it shows the URI, secrets too
 

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from certificates import Authority
 from hooks import hooked, tls_of
 
 from tidegate.http.allowed import AllowedAddresses
@@ -17,7 +18,6 @@ from tidegate.model.errors import WrongDefinitionError
 from tidegate.model.offsets import TopicPartition
 from tidegate.model.subscription import HttpEndpoint
 from tidegate.ports import Connection
-from tidegate_local.certificates import Authority
 
 pytestmark = pytest.mark.long
 

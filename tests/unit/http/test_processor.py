@@ -17,6 +17,7 @@ from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
+from certificates import Authority
 from hooks import Hook, hooked, say, tls_of
 from landed import Batch, Record
 
@@ -35,7 +36,6 @@ from tidegate.model.errors import (
 from tidegate.model.subscription import HttpEndpoint
 from tidegate.ports import Connection
 from tidegate.testing.connections import MemoryConnections
-from tidegate_local.certificates import Authority
 
 pytestmark = pytest.mark.long
 

@@ -15,6 +15,7 @@ from typing import Any
 
 import pycurl
 import pytest
+from certificates import Authority
 from hooks import fine, hooked, say, tls_of
 from running import until
 
@@ -25,7 +26,6 @@ from tidegate.http.sender import Outcome, Sender
 from tidegate.model.errors import BatchFailedError, UnauthorizedError, WrongDefinitionError
 from tidegate.model.offsets import TopicPartition
 from tidegate.model.subscription import HttpEndpoint
-from tidegate_local.certificates import Authority
 
 pytestmark = pytest.mark.long
 

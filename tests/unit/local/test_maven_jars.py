@@ -6,13 +6,13 @@ import sys
 from pathlib import Path
 
 import pytest
+from spark_s3_jars import SPARK_S3
 
 from tidegate_local.errors import LocalStackError
 from tidegate_local.java import Java
 from tidegate_local.kafka_jars import KAFKA
 from tidegate_local.maven_jars import Jar, JarSet, wrong_jars
 from tidegate_local.spark_jars import SPARK
-from tidegate_local.spark_s3_jars import SPARK_S3
 from tidegate_local.spark_table_jars import SPARK_TABLES
 
 every = pytest.mark.parametrize("jars", [KAFKA, SPARK, SPARK_TABLES, SPARK_S3], ids=lambda jars: jars.owner)

@@ -4,8 +4,9 @@ from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
 
+from spark_s3_jars import HADOOP_VERSION, SPARK_S3
+
 from tidegate_local.maven_jars import Jar, not_in_pyspark
-from tidegate_local.spark_s3_jars import HADOOP_VERSION, SPARK_S3
 from tidegate_local.spark_table_jars import SPARK_TABLES
 
 

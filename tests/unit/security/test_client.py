@@ -8,6 +8,7 @@ from typing import Any
 
 import confluent_kafka
 import pytest
+from certificates import Authority
 from confluent_kafka import Consumer
 from confluent_kafka.admin import AdminClient
 
@@ -16,7 +17,6 @@ from tidegate.model.errors import WrongDefinitionError
 from tidegate.ports import Connection
 from tidegate.security import names
 from tidegate.security.client import kafka_client
-from tidegate_local.certificates import Authority
 
 SECRET = "hush-hush"
 BROKERS = {"bootstrap.servers": "b1:9092,b2:9092"}

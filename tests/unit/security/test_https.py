@@ -5,12 +5,12 @@ from pathlib import Path
 
 import certifi
 import pytest
+from certificates import Authority
 from confluent_kafka import Consumer
 
 from tidegate.model.errors import WrongDefinitionError
 from tidegate.security import https
 from tidegate.security.sasl import sasl
-from tidegate_local.certificates import Authority
 
 OIDC = {
     "sasl.mechanism": "OAUTHBEARER",

@@ -3,13 +3,13 @@
 from pathlib import Path
 
 import pytest
+from certificates import Authority, Identity
 from cryptography.hazmat.primitives.serialization import load_pem_private_key
 
 from tidegate.model.errors import WrongDefinitionError
 from tidegate.ports import Connection
 from tidegate.security.jaas import parse
 from tidegate.security.java import java_client
-from tidegate_local.certificates import Authority, Identity
 
 SECRET = "hush-hush"
 BROKER = {"bootstrap.servers": "b1:9093"}

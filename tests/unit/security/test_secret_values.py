@@ -3,10 +3,10 @@
 from typing import Any
 
 import pytest
+from certificates import Authority
 
 from tidegate.ports import Connection
 from tidegate.security.secret_values import secret_values
-from tidegate_local.certificates import Authority
 
 SECRET = "hush-hush"
 LINE = "MHcCAQEEIOdd1gkW0123456789abcdefghijklmnopqrstuvwxyz/+=="

@@ -6,11 +6,11 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from certificates import Authority, Identity
 from confluent_kafka import Consumer
 
 from tidegate.model.errors import WrongDefinitionError
 from tidegate.security.tls import tls
-from tidegate_local.certificates import Authority, Identity
 
 SECRET = "hush-hush"
 VERIFIED = {"ssl.endpoint.identification.algorithm": "https"}

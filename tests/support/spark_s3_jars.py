@@ -6,8 +6,10 @@ hadoop-aws asks for a bundle of all of Amazon's services, of 641 MB. The modules
 import sys
 from pathlib import Path
 
+from jars_of_tests import JarsOfTests
+
 from tidegate_local.java import Java, find_java
-from tidegate_local.maven_jars import JarSet, not_in_pyspark
+from tidegate_local.maven_jars import not_in_pyspark
 from tidegate_local.spark_jars import SPARK_VERSION
 
 HADOOP_VERSION = "3.4.2"  # the installed PySpark's
@@ -20,13 +22,13 @@ _WITH_WHAT_THEY_NEED = tuple(
     f"software.amazon.awssdk:{module}:{_AWS_VERSION}"
     for module in ("s3", "s3-transfer-manager", "sts", "apache-client")
 )
-SPARK_S3 = JarSet(
+SPARK_S3 = JarsOfTests(
     owner="S3A's",
     lock="spark_s3_jars.lock",
     folder=f"spark-s3-{HADOOP_VERSION}",
     header="""\
 # What Spark needs for s3a:// besides the jars of PySpark, as group:name:version sha256, one jar a line.
-# Made by: python -m tidegate_local.spark_s3_jars > include/tidegate_local/spark_s3_jars.lock
+# Made by: python tests/support/spark_s3_jars.py > tests/support/spark_s3_jars.lock
 """,
 )
 

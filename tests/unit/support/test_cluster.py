@@ -1,7 +1,8 @@
 """The properties that make one-node brokers a cluster, and that give a broker more listeners."""
 
+from cluster import node_properties
+
 from tidegate_local.broker import Listener, listener_properties
-from tidegate_local.cluster import node_properties
 
 OWN = "PLAINTEXT://127.0.0.1:1,CONTROLLER://127.0.0.1:2"
 

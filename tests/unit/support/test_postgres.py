@@ -3,13 +3,13 @@
 import os
 from pathlib import Path
 
+import postgres as local
 import psutil
 import pytest
+from postgres import Postgres, find_programs, short_lived
 from sqlalchemy import NullPool, create_engine, text
 
-from tidegate_local import postgres as local
 from tidegate_local.errors import PreflightError, ServerFailedError
-from tidegate_local.postgres import Postgres, find_programs, short_lived
 
 
 def _ask(url: str, query: str) -> object:

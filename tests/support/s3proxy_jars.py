@@ -3,18 +3,19 @@
 import sys
 from pathlib import Path
 
+from jars_of_tests import JarsOfTests
+
 from tidegate_local.java import Java, find_java
-from tidegate_local.maven_jars import JarSet
 
 S3PROXY_VERSION = "4.1.0"
 _ROOTS = (f"org.gaul:s3proxy:{S3PROXY_VERSION}",)
-S3PROXY = JarSet(
+S3PROXY = JarsOfTests(
     owner="S3Proxy's",
     lock="s3proxy_jars.lock",
     folder=f"s3proxy-{S3PROXY_VERSION}",
     header="""\
 # S3Proxy and all that it needs, as group:name:version sha256, one jar a line.
-# Made by: python -m tidegate_local.s3proxy_jars > include/tidegate_local/s3proxy_jars.lock
+# Made by: python tests/support/s3proxy_jars.py > tests/support/s3proxy_jars.lock
 """,
 )
 
