@@ -44,7 +44,8 @@ _REFUSED = frozenset(
 TOPIC_FORBIDDEN: Final = frozenset({KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError.CLUSTER_AUTHORIZATION_FAILED})
 """What a broker answers where the user may not do something with a topic."""
 
-_WHEN = re.compile(r" \(after \d+ms in state \w+(, [^)]*)?\)")  # of use to who knows the client's own code
+# of use to who knows the client's own code
+_WHEN = re.compile(r" \(after \d+ms in state \w+(, \d+ identical error\(s\) suppressed|, [^)]*)?\)")
 _ALERT = re.compile(r"SSL alert number \d+")  # what the broker's end of TLS says of the client's
 _UNVERIFIED = "certificate verify failed"
 _UNSUPPORTED = "Unsupported SASL mechanism"

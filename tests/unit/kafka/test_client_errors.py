@@ -267,3 +267,12 @@ def test_what_was_produced_is_an_answer(monkeypatch: pytest.MonkeyPatch) -> None
     box.send([Outgoing("t", None, None, None, b"v", ())])
     box._client_errors.on_error(NO_TOKEN)
     box._client_errors.check()
+
+
+@pytest.mark.parametrize(
+    "when", ["after 0ms in state CONNECT", "after 2ms in state APIVERSION_QUERY, 30 identical error(s) suppressed"]
+)
+def test_what_the_client_adds_of_its_own_state_is_left_out_whole(when: str) -> None:
+    errors = ClientErrors({})
+    errors.on_error(KafkaError(KafkaError._TRANSPORT, f"b:9092/1: Connect to b failed: Connection refused ({when})"))
+    assert errors.last == "_TRANSPORT: b:9092/1: Connect to b failed: Connection refused"
