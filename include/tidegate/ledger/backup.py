@@ -14,7 +14,7 @@ from sqlalchemy import Connection, Table, delete, func, insert, select, text, up
 
 from tidegate.ledger.database import SCHEMA, Database
 from tidegate.ledger.migrate import migrate, schema_of
-from tidegate.ledger.tables import batches, definition_changes, groups, ledger, metadata, subscriptions
+from tidegate.ledger.tables import batches, definition_changes, definitions, groups, ledger, metadata, subscriptions
 from tidegate.model.counting import counted
 from tidegate.model.errors import UnavailableError, UnusableLedgerError, WrongDefinitionError
 
@@ -149,7 +149,8 @@ def _restored(file: Path, reading: Connection, name: str, there: Connection, rep
             "have the file's contents in its place"
         )
     ids, kept = (set(connection.scalars(select(batches.c.id))) for connection in (there, reading))
-    if replaceable is Replaceable.OWN and ids.isdisjoint(kept) and _groups(there).isdisjoint(_groups(reading)):
+    shares = not ids.isdisjoint(kept) or not _groups(there).isdisjoint(_groups(reading))
+    if replaceable is Replaceable.OWN and not shares and _has_own(there):
         raise WrongDefinitionError(
             f"{file} shares no batch and no group with the ledger {name}, so it is another ledger's, as far as can be "
             f"seen, and nothing was changed: the ledger has {before}{_names(there)}; the file has "
@@ -157,6 +158,12 @@ def _restored(file: Path, reading: Connection, name: str, there: Connection, rep
             "--replace-another"
         )
     return Restored(now, Replaced(before, len(ids - kept)))
+
+
+def _has_own(connection: Connection) -> bool:
+    """Whether there is more than notes of runs that found no broker, which say nothing of whose ledger it is."""
+    first = (connection.execute(select(table).limit(1)).first() for table in (batches, definitions))
+    return any(first) or bool(_groups(connection))
 
 
 def _groups(connection: Connection) -> set[tuple[str, str]]:

@@ -95,6 +95,14 @@ def other(tmp_path: Path) -> Path:
     return tmp_path / "other.db"
 
 
+def test_a_ledger_with_notes_of_runs_alone_is_replaced_by_any_backup(other: Path, url: str) -> None:
+    """As where the ledger was lost, and a run that found no broker came before the restore."""
+    SqlLedger(url).claim_group("orders", "orders-lake", None)
+    with pytest.raises(WrongDefinitionError, match="isn't empty"):
+        restore(other, url)
+    assert restore(other, url, Replaceable.OWN).now.batches == 1
+
+
 def test_the_backup_of_another_ledger_is_restored_only_where_that_is_said(old: Path, other: Path, url: str) -> None:
     restore(old, url)
     before = contents(url)
