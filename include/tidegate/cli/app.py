@@ -253,12 +253,17 @@ def _examined(paths: Sequence[Path], settings: Settings, *, imports: bool) -> An
         imports=imports,
         holders=definitions.holders,
         own=settings.own_places,
+        absent=f"there is no such file or folder, and no subscription of this name in {settings.subscriptions}",
+        folder=settings.subscriptions,
     )
     return report.with_those(stored, definitions.report(imports=imports)) if stored else report
 
 
 def _named(path: Path, definitions: Any) -> Path:
-    """The path, or where there is no such path what problems name of the definition of this name."""
+    """The path, or what problems name of the definition of this name, also where a folder has it and no definition."""
+    if path.is_dir():
+        file: Path = definitions.file(str(path))
+        return file if file.is_file() and not any(path.glob("*.yaml")) else path
     found: Path = path if path.exists() else definitions.place(str(path)) or path
     return found
 

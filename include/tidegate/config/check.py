@@ -66,6 +66,7 @@ def examine(
     holders: Holders = NOBODY,
     more: Sequence[Reading] = (),
     absent: str = "there is no such file or folder",
+    folder: Path | None = None,
     own: Mapping[str, str] = MappingProxyType({}),
 ) -> Report:
     """Check files, and folders of them, one by one and against each other and their neighbours in the same folder.
@@ -74,7 +75,8 @@ def examine(
     all that this process imports from; callbacks and notifiers in its plugins/ and there. With `imports` all are
     imported, in a child process that gives each module `longest_import` seconds. Of definitions that share what can be
     only one's, the one that has used it, as `holders` tell, stays usable. `more` are definitions that aren't files;
-    `absent` is what to say of a path that isn't there, `own` are the installation's own places, see `own_outputs`.
+    `absent` is what to say of a path that isn't there, `folder` is where the installation's definitions lie, if another
+    one may be asked about, `own` are the installation's own places, see `own_outputs`.
     """
     asked = _distinct(file for path in paths for file in _files(path))
     folders = {file.parent: None for file in asked.values()}
@@ -103,7 +105,7 @@ def examine(
     usable = tuple(
         (reading, draft) for reading, draft in drafts if not broken & {str(reading.file), str(reading.defaults.file)}
     )
-    return Report(usable, (*known, *_of_places(paths, absent)))
+    return Report(usable, (*known, *_of_places(paths, absent, folder)))
 
 
 def _files(path: Path) -> list[Path]:
@@ -136,14 +138,16 @@ def _drafts(readings: Iterable[Reading]) -> list[Draft]:
     return [(reading, reading.draft) for reading in readings if reading.draft is not None]
 
 
-def _of_places(paths: Sequence[Path], absent: str) -> Iterator[Problem]:
-    """Paths that have no definition, and files below a folder, where none is looked for."""
+def _of_places(paths: Sequence[Path], absent: str, folder: Path | None) -> Iterator[Problem]:
+    """Paths that have no definition, and files below the folder of definitions, where none is looked for."""
     for path in paths:
+        elsewhere = "" if folder is None or abspath(path) == abspath(folder) else f": definitions lie in {folder}"  # noqa: PTH100
         if not path.exists():
             yield Problem(absent, "unreadable", file=str(path))
         elif path.name != DEFAULTS_FILE and not _files(path):
-            yield Problem(f"no definition (*{SUFFIX}) in this folder", "empty", severity="warning", file=str(path))
-        for file in sorted(_below(path)):
+            text = f"no definition (*{SUFFIX}) in this folder{elsewhere}"
+            yield Problem(text, "empty", severity="warning", file=str(path))
+        for file in sorted(_below(path)) if not elsewhere else ():
             text = f"it isn't read, as definitions lie in {path} itself: move it there, or out of this folder"
             yield Problem(text, NOT_READ, severity="warning", file=str(file))
 

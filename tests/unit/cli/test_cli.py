@@ -80,7 +80,31 @@ def test_a_definition_is_checked_by_its_name_too(tmp_path, monkeypatch):
     (tmp_path / "prices.yaml").write_text(other)
     done = check("orders")
     assert (done.exit_code, done.output) == (0, "1 fine, 0 errors, 0 warnings\n")
-    assert "there is no such file or folder" in check("order").output
+    told = " ".join(check("order").output.split())
+    assert f"there is no such file or folder, and no subscription of this name in {tmp_path}" in told
+
+
+def test_a_folder_of_a_subscriptions_name_does_not_hide_its_definition(tmp_path, monkeypatch):
+    monkeypatch.setenv("TIDEGATE_SUBSCRIPTIONS", str(tmp_path / "definitions"))
+    monkeypatch.chdir(tmp_path)
+    for folder in ("definitions", "orders"):
+        (tmp_path / folder).mkdir()
+    (tmp_path / "definitions" / "orders.yaml").write_text(LEAST)
+    assert check("orders").output == "1 fine, 0 errors, 0 warnings\n"
+    (tmp_path / "orders" / "other.yaml").write_text(WRONG)
+    assert "max-retrys" in check("orders").output, "a folder with definitions is meant"
+
+
+def test_files_below_another_folder_than_that_of_the_definitions_are_not_told_to_move(tmp_path, monkeypatch):
+    monkeypatch.setenv("TIDEGATE_SUBSCRIPTIONS", str(tmp_path / "include" / "subscriptions"))
+    (tmp_path / "include" / "subscriptions" / "below").mkdir(parents=True)
+    (tmp_path / "include" / "subscriptions" / "below" / "orders.yaml").write_text(LEAST)
+    done = check(tmp_path)
+    told = " ".join(done.output.split())
+    assert done.exit_code == 2
+    assert f"definitions lie in {tmp_path}/include/subscriptions" in told
+    assert "isn't read" not in told
+    assert "isn't read" in " ".join(check().output.split())
 
 
 def test_a_definition_that_was_stored_by_rest_is_checked_by_its_name_too(tmp_path, monkeypatch):
