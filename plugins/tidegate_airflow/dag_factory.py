@@ -96,9 +96,6 @@ def _placed(problem: Problem, reading: Reading) -> Problem:
 def subscription_dag(subscription: Subscription, settings: Settings) -> DAG:
     """The DAG of a subscription. Raises DefinitionError where Airflow refuses it."""
     path = AllDefinitions(settings).path(subscription)
-    if subscription.name in OPERATIONS:
-        problem = Problem(f"{subscription.name} is the name of another DAG of Tidegate", "name", file=str(path))
-        raise DefinitionError([problem])
     executor = subscription.airflow.executor
     if executor is not None and (unknown := _unknown_executor(executor)):
         raise DefinitionError([Problem(unknown, "airflow", EXECUTOR, executor, file=str(path))])

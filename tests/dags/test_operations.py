@@ -24,6 +24,7 @@ from sqlalchemy import delete, select
 from structlog.testing import capture_logs
 from world import World, deliver, planned
 
+from tidegate.config.reading import OWN_DAGS
 from tidegate.config.settings import Settings
 from tidegate.ledger.sql import SqlLedger
 from tidegate.model.batch import Batch, Outcome, Resolution
@@ -184,6 +185,10 @@ def test_definitions_that_are_wrong_take_them_not_down(define: Define, home: Pat
     assert set(found.import_errors) == {"broken_subscriptions.py"}
     assert set(found.dags) == OPERATIONS - {MAINTENANCE}
     assert found.dags["tidegate_clear"].params.get_param("subscription").schema["enum"] == ["orders", "weather"]
+
+
+def test_the_names_that_no_subscription_may_have_are_theirs() -> None:
+    assert OWN_DAGS == OPERATIONS
 
 
 @pytest.mark.parametrize("name", sorted(OPERATIONS))

@@ -24,6 +24,10 @@ from tidegate.model.subscription import AirflowProperties, ConsumerProperties, P
 SUFFIX = ".yaml"
 _AS_IT_IS: Mapping[str, object] = MappingProxyType({})
 NAME = re.compile(r"[a-z][a-z0-9_-]*")
+OWN_DAGS = frozenset(
+    f"tidegate_{each}" for each in ("clear", "commit", "maintenance", "monitor", "prune", "redrive", "replay", "reset")
+)
+"""The ids of Tidegate's own DAGs: a subscription of such a name would have no DAG."""
 
 
 class DefinitionError(WrongDefinitionError):
@@ -111,6 +115,8 @@ def _read(
     findings = Findings(str(path))
     if path.suffix != SUFFIX or not NAME.fullmatch(path.stem):
         findings.add("", f"the file's name must be a small letter, then a-z 0-9 _ -, then {SUFFIX}", "name")
+    elif path.stem in OWN_DAGS:
+        findings.add("", f"{path.stem} is the name of another DAG of Tidegate: take another name", "name")
     graph = Graph(findings)
     root = compose(graph)
     try:
