@@ -317,8 +317,10 @@ class Listing(PropertyType):
     empty: bool = False
 
     def validate(self, value: object) -> str | None:
-        if not isinstance(value, list) or not (value or self.empty):
+        if not isinstance(value, list):
             return f"must be a list, as in {self.example}"
+        if not value and not self.empty:
+            return f"must have an item, as in {self.example}"
         for item in value:
             if wrong := self.item.validate(item):
                 return f"has an item that {wrong}: {shown('', item)}"
@@ -350,7 +352,7 @@ class PartitionLists(PropertyType):
             if wrong := self.topic.validate(topic):
                 return f"has a topic that {wrong}: {shown('', topic)}"
             if wrong := self.numbers.validate(numbers):
-                return f"has a topic, {topic}, whose list {wrong}"
+                return f"has a topic, {topic}, whose value {wrong}"
         return None
 
     def allowed(self) -> Allowed:

@@ -122,7 +122,7 @@ def test_an_item_that_is_wrong_is_shown_and_the_whole_isnt_called_wrong(reading)
     (problem,) = reading(LEAST.replace("[flights]", "[{name: a}]")).problems
     assert problem.message.endswith(": a mapping")
     (problem,) = reading(LEAST.replace("topics: [flights]", "partitions: {slack.test: 0}")).problems
-    assert problem.message.endswith("slack.test, whose list must be a list, as in [0, 2]")
+    assert problem.message.endswith("slack.test, whose value must be a list, as in [0, 2]")
 
 
 def test_a_profile_of_quarkus_is_one():

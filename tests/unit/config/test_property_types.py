@@ -96,7 +96,7 @@ def test_a_choice_tells_what_to_write_instead(value, said):
         (TOPICS, 3, "a number of consumers is `members`"),
         (Pattern(), True, "`topics` left out"),
         (Pattern(), "(", "must be a regular expression: missing )"),
-        (TOPICS, {"a": [0, 0]}, "has a topic, a, whose list has an item twice"),
+        (TOPICS, {"a": [0, 0]}, "has a topic, a, whose value has an item twice"),
     ],
 )
 def test_what_another_system_has_by_the_same_name_is_explained(kind, value, said):
