@@ -6,7 +6,7 @@ import typer
 
 from tidegate.cli.connections import connections_here
 from tidegate.cli.console import Json, out, print_json
-from tidegate.cli.pipeline import pipeline_here
+from tidegate.cli.pipeline import pipeline_here, told_if_slow
 from tidegate.cli.settings import Name, settings_here
 
 
@@ -28,12 +28,13 @@ def create_topics(
     from tidegate.kafka.new_topics import BROKERS_DEFAULT  # noqa: PLC0415 - `tidegate --help` needn't wait for it
     from tidegate.kafka.new_topics import create_topics as create  # noqa: PLC0415 - see above
     from tidegate.runtime.definitions import AllDefinitions  # noqa: PLC0415 - see above
+    from tidegate.runtime.unmade_ledger import readable_ledger  # noqa: PLC0415 - see above
     from tidegate.security.client import kafka_client  # noqa: PLC0415 - see above
     from tidegate.steps.produced_topics import missing_topics, most_partitions  # noqa: PLC0415 - see above
 
     settings = settings_here()
     subscription = AllDefinitions(settings).load(name)
-    with pipeline_here(subscription, settings) as pipeline:
+    with told_if_slow(), readable_ledger(settings) as unmade, pipeline_here(subscription, unmade) as pipeline:
         missing = missing_topics(subscription, pipeline.source)
         count = partitions or most_partitions(subscription, pipeline.source) or BROKERS_DEFAULT
     if missing and not dry_run:

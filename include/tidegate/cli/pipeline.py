@@ -2,12 +2,15 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from threading import Timer
 from typing import Any
 
 from tidegate.cli.connections import connections_here
 from tidegate.cli.console import err
 from tidegate.config.settings import Settings
 from tidegate.ports import Connections
+
+_SLOW_SECONDS = 5
 
 
 @contextmanager
@@ -44,8 +47,21 @@ def looking(settings: Settings, *, changes: bool) -> Iterator[Settings]:
     if changes:
         yield settings
         return
-    with readable_ledger(settings) as readable:
+    with told_if_slow(), readable_ledger(settings) as readable:
         yield readable
+
+
+@contextmanager
+def told_if_slow() -> Iterator[None]:
+    """Say it where brokers are asked for seconds: a silence of minutes passes for a hang."""
+    said = "still asking: brokers that don't answer are given up after the definition's poll-timeout.ms"
+    timer = Timer(_SLOW_SECONDS, err.print, [said], {"markup": False})
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
 
 
 def warn_of_no_run(settings: Settings) -> None:

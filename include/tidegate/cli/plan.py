@@ -8,7 +8,7 @@ import typer
 
 from tidegate.cli.connections import connections_here
 from tidegate.cli.console import Json, out, print_json, table
-from tidegate.cli.pipeline import pipeline_here, warn_of_no_run
+from tidegate.cli.pipeline import pipeline_here, told_if_slow, warn_of_no_run
 from tidegate.cli.settings import NameOrAll, all_names, settings_here
 from tidegate.config.settings import Settings
 from tidegate.model.counting import counted
@@ -42,11 +42,12 @@ def plan(name: NameOrAll = None, *, as_json: Json = False) -> None:
         return _judged(each, lambda: _previewed(definitions.load_to_run(each, beside), settings, connections))
 
     documents, codes = [], [0]
-    for document, code in in_order(names, look):
-        documents.append(document)
-        codes.append(code)
-        if not as_json:
-            _print(document, is_refused=code == _REFUSED)
+    with told_if_slow():
+        for document, code in in_order(names, look):
+            documents.append(document)
+            codes.append(code)
+            if not as_json:
+                _print(document, is_refused=code == _REFUSED)
     with suppress(TidegateError):  # each preview has said it
         warn_of_no_run(settings)
     if as_json:

@@ -1,0 +1,38 @@
+"""Commands that ask brokers where none listens: they say that they wait, and make nothing."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from definition_files import LEAST
+
+TIDEGATE = Path(sys.executable).with_name("tidegate")
+ASKING = [
+    ["plan", "orders"],
+    ["group", "describe", "orders"],
+    ["dead-letters", "list", "orders"],
+    ["create-topics", "orders", "--dry-run"],
+]
+NOBODY = {"conn_type": "kafka", "extra": {"bootstrap.servers": "127.0.0.1:1"}}
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("command", ASKING, ids=" ".join)
+def test_a_command_that_waits_says_so_and_makes_no_ledger(tmp_path: Path, command: list[str]) -> None:
+    (tmp_path / "orders.yaml").write_text(LEAST + "poll-timeout.ms: 7000\n")
+    environment = {
+        **os.environ,
+        "TIDEGATE_HOME": str(tmp_path),
+        "TIDEGATE_SUBSCRIPTIONS": str(tmp_path),
+        "AIRFLOW_CONN_KAFKA_DEFAULT": json.dumps(NOBODY),
+    }
+    done = subprocess.run(
+        [TIDEGATE, *command], env=environment, capture_output=True, text=True, check=False, timeout=99
+    )
+    assert done.returncode == 1, done.stdout + done.stderr
+    assert "still asking: brokers that don't answer are given up after" in done.stderr
+    assert "Connection refused" in done.stdout + done.stderr
+    assert not (tmp_path / "data").exists()
