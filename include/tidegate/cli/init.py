@@ -17,6 +17,7 @@ from tidegate.cli.settings import settings_for_new, settings_here
 from tidegate.config.settings import TESTS, Settings
 from tidegate.model.errors import TidegateError, WrongDefinitionError
 
+_LONGEST_NAME = 200  # of a subscription: files are called so, and more
 _DAG_FILES = {
     "tidegate_subscriptions.py": ("subscriptions_dag.py", "subscription_dags("),
     "tidegate_problems.py": ("problems_dag.py", "refuse_broken_definitions("),
@@ -80,6 +81,8 @@ def _check(name: str, definition: _File) -> None:
 
     if not NAME.fullmatch(name):
         raise WrongDefinitionError(f"{name!r} can't be a subscription's name: write a small letter, then a-z 0-9 _ -")
+    if len(name) > _LONGEST_NAME:
+        raise WrongDefinitionError(f"a name of {len(name)} characters is too long: take {_LONGEST_NAME} at most")
     problems = read_text(definition.path, definition.text).problems
     if any(problem.severity == "error" for problem in problems):
         raise DefinitionError(problems)

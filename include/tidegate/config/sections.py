@@ -1,5 +1,6 @@
 """The sections of a definition: their names and values against the table of what may stand there."""
 
+import re
 from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any
@@ -13,6 +14,7 @@ from tidegate.config.yaml_graph import Graph
 from tidegate.config.yaml_nodes import MappingNode
 
 Values = Mapping[str, Any]
+_JOINED = re.compile(r"[\w.-]+:(?=\S)")  # a property without the space before its value, which YAML takes for text
 
 
 def read_sections(
@@ -50,7 +52,10 @@ def _section(name: str, graph: Graph, root: MappingNode, findings: Findings) -> 
     node = graph.entries(root)[name][1]
     if isinstance(node, MappingNode):
         return graph.section(node, name)
-    findings.add(name, f"{name} must be a mapping of properties to values", "allowed", graph.value(node))
+    value = graph.value(node)
+    joined = _JOINED.match(value) if isinstance(value, str) else None
+    hint = f": after `{joined[0]}` a space is missing" if joined else ""
+    findings.add(name, f"{name} must be a mapping of properties to values{hint}", "allowed", value)
     return {}
 
 

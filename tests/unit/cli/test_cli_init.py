@@ -71,6 +71,13 @@ def test_a_name_that_is_none_is_refused(here: Path, name: str) -> None:
     assert done.output.startswith(f"tidegate: {name!r} can't be a subscription's name")
 
 
+def test_a_name_that_no_file_can_have_is_refused(here: Path) -> None:
+    done = init("a" * 300, "--topic", "orders")
+    assert (done.exit_code, texts(here)) == (2, {})
+    assert "a name of 300 characters is too long: take 200 at most" in " ".join(done.output.split())
+    assert init("a" * 200).exit_code == 0
+
+
 def test_a_topic_that_is_none_is_refused(here: Path) -> None:
     done = init("orders", "--topic", 'a"]')
     assert (done.exit_code, texts(here)) == (2, {})

@@ -3,6 +3,8 @@
 import pytest
 from definition_files import LEAST, told
 
+from tidegate.config.reading import read
+
 
 @pytest.mark.parametrize(
     ("line", "property_", "rule"),
@@ -205,3 +207,17 @@ def test_a_property_given_twice_names_both_lines_in_any_section(reading):
         (9, "topics", "duplicate-key"),
     ]
     assert [each.message.partition("first on ")[2][:6] for each in found.problems] == ["line 4", "line 7", "line 1"]
+
+
+@pytest.mark.parametrize(
+    ("section", "hint"),
+    [
+        ("group.id:orders", ": after `group.id:` a space is missing"),
+        ("orders", ""),
+        ("[a]", ""),
+    ],
+)
+def test_a_space_that_is_missing_behind_a_colon_is_told(tmp_path, section, hint):
+    (tmp_path / "orders.yaml").write_text(f"topics: [orders]\nalerts:\n  {section}\n")
+    messages = [each.message for each in read(tmp_path / "orders.yaml").problems]
+    assert f"alerts must be a mapping of properties to values{hint}" in messages
