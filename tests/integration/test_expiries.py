@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 import traffic as kafka
-from broker_world import deliver, in_lake
+from broker_world import coordinated, deliver, in_lake
 from by_night import rows_one_in
 from confluent_kafka import ConsumerGroupTopicPartitions, TopicPartition
 from confluent_kafka.admin import AdminClient
@@ -111,8 +111,8 @@ def stands_at(admin: AdminClient) -> StandsAt:
 
     def ask(pipeline: Pipeline) -> int | None:
         asked = ConsumerGroupTopicPartitions(pipeline.subscription.consumer.group_id)
-        (answer,) = admin.list_consumer_group_offsets([asked]).values()
-        return next((each.offset for each in answer.result(120).topic_partitions), None)
+        found = coordinated(lambda: admin.list_consumer_group_offsets([asked])[asked.group_id].result(120))
+        return next((each.offset for each in found.topic_partitions), None)
 
     return ask
 

@@ -11,6 +11,7 @@ from http.server import BaseHTTPRequestHandler
 from typing import Any
 
 import pytest
+from broker_world import coordinated
 from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, TopicPartition
 from desk import PARTITIONS, TIDEGATE, Desk
 from hooks import Hook, hooked, say
@@ -44,8 +45,9 @@ def ran(desk: Desk, name: str, status: int = 0) -> dict[str, Any]:
 
 def committed(desk: Desk, name: str) -> list[int]:
     wanted = [TopicPartition(name, partition) for partition in range(PARTITIONS)]
-    (future,) = desk.admin.list_consumer_group_offsets([ConsumerGroupTopicPartitions(f"{name}-hook", wanted)]).values()
-    return [max(0, each.offset) for each in future.result(120).topic_partitions]
+    asked = ConsumerGroupTopicPartitions(f"{name}-hook", wanted)
+    found = coordinated(lambda: desk.admin.list_consumer_group_offsets([asked])[asked.group_id].result(120))
+    return [max(0, each.offset) for each in found.topic_partitions]
 
 
 def letters(desk: Desk, topic: str, count: int) -> list[dict[str, bytes]]:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from broker_topics import delete_topic
-from broker_world import committed, rows_in_lake
+from broker_world import committed, coordinated, rows_in_lake
 from confluent_kafka import ConsumerGroupTopicPartitions
 from confluent_kafka.admin import AdminClient
 from desk import TIDEGATE, Desk
@@ -133,8 +133,9 @@ def test_with_a_run_in_between_and_without_the_group(
     recreate(name, run=lambda: finish(pipeline))
     assert len(finish(open_subscription(name, poll_timeout_ms=3000))) == 20 + 60
     recreate(name, partitions=1, records=5)
-    answers = admin.list_consumer_group_offsets([ConsumerGroupTopicPartitions(f"{name}-lake")])
-    assert [p.offset for p in answers[f"{name}-lake"].result(120).topic_partitions] == [], "Kafka keeps them no longer"
+    group = ConsumerGroupTopicPartitions(f"{name}-lake")
+    kept = coordinated(lambda: admin.list_consumer_group_offsets([group])[group.group_id].result(120))
+    assert kept.topic_partitions == [], "Kafka keeps them no longer"
     with pytest.raises(LostDataError, match="created again"):
         finish(open_subscription(name, poll_timeout_ms=3000))
     assert len(finish(open_subscription(name, poll_timeout_ms=3000, on_data_loss="reset"))) == 80 + 5

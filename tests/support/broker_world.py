@@ -71,7 +71,7 @@ def committed(broker: Broker, group: str, *partitions: tuple[str, int]) -> list[
     consumer = Consumer({"bootstrap.servers": broker.bootstrap_servers, "group.id": group})
     asked = [TopicPartition(*at) for at in partitions]
     try:
-        return [p.offset for p in _coordinated(lambda: consumer.committed(asked, timeout=20))]
+        return [p.offset for p in coordinated(lambda: consumer.committed(asked, timeout=20))]
     finally:
         consumer.close()
 
@@ -86,10 +86,10 @@ def move(admin: AdminClient, topic: str, offsets: Mapping[int, int]) -> None:
             if partition.error is not None:
                 raise KafkaException(partition.error)
 
-    _coordinated(ask)
+    coordinated(ask)
 
 
-def _coordinated(ask: Callable[[], _Answer]) -> _Answer:
+def coordinated(ask: Callable[[], _Answer]) -> _Answer:
     """The broker's answer, once the group has a coordinator."""
     deadline = monotonic() + _SECONDS
     while True:
@@ -189,7 +189,7 @@ class Feed:
             found: ConsumerGroupTopicPartitions = answer.result(120)
             return found
 
-        return {p.partition: p.offset for p in _coordinated(ask).topic_partitions if p.topic == self.topic}
+        return {p.partition: p.offset for p in coordinated(ask).topic_partitions if p.topic == self.topic}
 
     def reset(self, group: str, offsets: dict[int, int]) -> None:
         """Move the group as Kafka's own tool does."""
