@@ -264,7 +264,7 @@ def _named(path: Path, definitions: Any) -> Path:
     if path.is_dir():
         file: Path = definitions.file(str(path))
         return file if file.is_file() and not any(path.glob("*.yaml")) else path
-    found: Path = path if path.exists() else definitions.place(str(path)) or path
+    found: Path = path if path.exists() else definitions.place(str(path).removesuffix(".yaml")) or path
     return found
 
 

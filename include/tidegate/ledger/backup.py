@@ -144,9 +144,10 @@ def _restored(file: Path, reading: Connection, name: str, there: Connection, rep
     if not any(there.execute(select(table).limit(1)).first() for table in _COPIED):
         return Restored(now, None)
     if replaceable is Replaceable.NOTHING:
+        has = before if before.batches else "notes of runs, or definitions"
         raise WrongDefinitionError(
-            f"the ledger {name} isn't empty ({before}), and nothing was changed: back it up, and give --replace to "
-            "have the file's contents in its place"
+            f"the ledger {name} isn't empty ({has}), and nothing was changed: back it up, and give --replace to have "
+            "the file's contents in its place"
         )
     ids, kept = (set(connection.scalars(select(batches.c.id))) for connection in (there, reading))
     shares = not ids.isdisjoint(kept) or not _groups(there).isdisjoint(_groups(reading))

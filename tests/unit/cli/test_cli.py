@@ -80,6 +80,7 @@ def test_a_definition_is_checked_by_its_name_too(tmp_path, monkeypatch):
     (tmp_path / "prices.yaml").write_text(other)
     done = check("orders")
     assert (done.exit_code, done.output) == (0, "1 fine, 0 errors, 0 warnings\n")
+    assert check("orders.yaml").output == done.output
     told = " ".join(check("order").output.split())
     assert f"there is no such file or folder, and no subscription of this name in {tmp_path}" in told
 
