@@ -34,7 +34,7 @@ def create_topics(
 
     settings = settings_here()
     subscription = AllDefinitions(settings).load(name)
-    with told_if_slow(), readable_ledger(settings) as unmade, pipeline_here(subscription, unmade) as pipeline:
+    with told_if_slow(), readable_ledger(settings) as readable, pipeline_here(subscription, readable) as pipeline:
         missing = missing_topics(subscription, pipeline.source)
         count = partitions or most_partitions(subscription, pipeline.source) or BROKERS_DEFAULT
     if missing and not dry_run:
