@@ -15,9 +15,9 @@ from time import monotonic
 import psutil
 import pytest
 
-TESTS = Path(__file__).parents[1]
-PROJECT = TESTS.parent
-PYTHON_PATH = os.pathsep.join((str(TESTS), str(TESTS / "support")))
+from chaos.tasks import PYTHON_PATH
+
+PROJECT = Path(__file__).parents[2]
 DEAF = ["sh", "-c", "trap '' INT; exec \"$@\"", "sh"]
 """Begins a command line as a script begins one in the background."""
 CHAOS = [*DEAF, sys.executable, "-m", "chaos", "--json", "--cache", str(PROJECT / ".cache")]

@@ -261,9 +261,11 @@ def _examined(paths: Sequence[Path], settings: Settings, *, imports: bool) -> An
 
 def _named(path: Path, definitions: Any) -> Path:
     """The path, or what problems name of the definition of this name, also where a folder has it and no definition."""
+    from tidegate.config.check import definition_files  # noqa: PLC0415 - see above
+
     if path.is_dir():
         file: Path = definitions.file(str(path))
-        return file if file.is_file() and not any(path.glob("*.yaml")) else path
+        return file if file.is_file() and not definition_files(path) else path
     found: Path = path if path.exists() else definitions.place(str(path).removesuffix(".yaml")) or path
     return found
 

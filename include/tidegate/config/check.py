@@ -78,11 +78,11 @@ def examine(
     `absent` is what to say of a path that isn't there, `folder` is where the installation's definitions lie, if another
     one may be asked about, `own` are the installation's own places, see `own_outputs`.
     """
-    asked = _distinct(file for path in paths for file in _files(path))
+    asked = _distinct(file for path in paths for file in definition_files(path))
     folders = {file.parent: None for file in asked.values()}
     asked_folders = (path if path.is_dir() else path.parent for path in paths if path.exists())
     defaults = {folder: read_defaults(folder) for folder in dict.fromkeys([*asked_folders, *folders])}
-    beside = _distinct(file for folder in folders if folder.is_dir() for file in _files(folder))
+    beside = _distinct(file for folder in folders if folder.is_dir() for file in definition_files(folder))
     readings = [*(_read(file, defaults) for file in asked.values()), *more]
     asked_defaults = _different([*defaults.values(), *(reading.defaults for reading in more)])
     drafts = _drafts(readings)
@@ -108,7 +108,7 @@ def examine(
     return Report(usable, (*known, *_of_places(paths, absent, folder)))
 
 
-def _files(path: Path) -> list[Path]:
+def definition_files(path: Path) -> list[Path]:
     """The definitions that a path means; the file with their defaults is none."""
     if path.is_dir():
         found = sorted(each for each in path.iterdir() if each.suffix in (SUFFIX, ".yml"))
@@ -141,13 +141,14 @@ def _drafts(readings: Iterable[Reading]) -> list[Draft]:
 def _of_places(paths: Sequence[Path], absent: str, folder: Path | None) -> Iterator[Problem]:
     """Paths that have no definition, and files below the folder of definitions, where none is looked for."""
     for path in paths:
-        elsewhere = "" if folder is None or abspath(path) == abspath(folder) else f": definitions lie in {folder}"  # noqa: PTH100
+        is_elsewhere = folder is not None and abspath(path) != abspath(folder)  # noqa: PTH100 (as of definitions)
         if not path.exists():
             yield Problem(absent, "unreadable", file=str(path))
-        elif path.name != DEFAULTS_FILE and not _files(path):
-            text = f"no definition (*{SUFFIX}) in this folder{elsewhere}"
+        elif path.name != DEFAULTS_FILE and not definition_files(path):
+            where = f": definitions lie in {folder}" if is_elsewhere else ""
+            text = f"no definition (*{SUFFIX}) in this folder{where}"
             yield Problem(text, "empty", severity="warning", file=str(path))
-        for file in sorted(_below(path)) if not elsewhere else ():
+        for file in () if is_elsewhere else sorted(_below(path)):
             text = f"it isn't read, as definitions lie in {path} itself: move it there, or out of this folder"
             yield Problem(text, NOT_READ, severity="warning", file=str(file))
 
