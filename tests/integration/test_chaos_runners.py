@@ -1,5 +1,6 @@
 """Tasks that end without a word: by a signal that chaos did not send, and with the chaos that started them."""
 
+import os
 import signal
 import subprocess
 import sys
@@ -15,16 +16,14 @@ import pytest
 from chaos.kinds import KINDS
 from chaos.runners import Child, start_fork_server
 from chaos.tally import ABORTED, Tally
-from chaos.tasks import Place, Task
+from chaos.tasks import PYTHON_PATH, Place, Task
 
-TESTS = Path(__file__).parents[1]
 _PAUSE = Event()
 ASSERTION = "python: rdkafka_queue.h:1052: rd_kafka_enq_once_del_source_return: Assertion `eonce->refcnt > 0' failed.\n"
 
-STARTS_A_TASK = f"""
+STARTS_A_TASK = """
 import sys
 from pathlib import Path
-sys.path.insert(0, {str(TESTS)!r})
 from chaos.kinds import KINDS
 from chaos.runners import Child, start_fork_server
 from chaos.tasks import Place, Task
@@ -67,7 +66,12 @@ def test_only_what_is_known_of_librdkafka_is_expected(logged: str, error: str, u
 
 def test_a_paused_task_dies_with_chaos_wherever_that_was_started(tmp_path: Path) -> None:
     chaos = subprocess.Popen(
-        [sys.executable, "-c", STARTS_A_TASK], cwd=tmp_path, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        [sys.executable, "-c", STARTS_A_TASK],
+        cwd=tmp_path,
+        env=os.environ | {"PYTHONPATH": PYTHON_PATH},
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
     )
     with chaos:
         assert chaos.stdout is not None
