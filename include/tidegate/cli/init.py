@@ -17,7 +17,6 @@ from tidegate.cli.settings import settings_for_new, settings_here
 from tidegate.config.settings import TESTS, Settings
 from tidegate.model.errors import TidegateError, WrongDefinitionError
 
-_LONGEST_NAME = 200  # of a subscription: files are called so, and more
 _DAG_FILES = {
     "tidegate_subscriptions.py": ("subscriptions_dag.py", "subscription_dags("),
     "tidegate_problems.py": ("problems_dag.py", "refuse_broken_definitions("),
@@ -77,12 +76,15 @@ def _own_files(name: str, topic: str, settings: Settings) -> Iterator[_File]:
 
 def _check(name: str, definition: _File) -> None:
     """Raise WrongDefinitionError where the definition would be broken: by its name, or by its topic."""
-    from tidegate.config.reading import NAME, DefinitionError, read_text  # noqa: PLC0415 - `--help` needn't wait for it
+    from tidegate.config.reading import (  # noqa: PLC0415 - `tidegate --help` needn't wait for it
+        NAME,
+        NAME_IN_WORDS,
+        DefinitionError,
+        read_text,
+    )
 
     if not NAME.fullmatch(name):
-        raise WrongDefinitionError(f"{name!r} can't be a subscription's name: write a small letter, then a-z 0-9 _ -")
-    if len(name) > _LONGEST_NAME:
-        raise WrongDefinitionError(f"a name of {len(name)} characters is too long: take {_LONGEST_NAME} at most")
+        raise WrongDefinitionError(f"{name!r} can't be a subscription's name: write {NAME_IN_WORDS}")
     problems = read_text(definition.path, definition.text).problems
     if any(problem.severity == "error" for problem in problems):
         raise DefinitionError(problems)

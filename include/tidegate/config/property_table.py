@@ -110,7 +110,11 @@ _bytes = partial(Whole, unit="bytes")
 KAFKA: Final = "[Kafka's documentation](https://kafka.apache.org/documentation/#consumerconfigs)"
 """Where all is told of a property that is as in Java's consumer: the reference page adds nothing."""
 _LINE = Text(words="text")
-_TOPIC = Text(r"(?!\.{1,2}$)[A-Za-z0-9._-]{1,249}", "a topic's name (`a-zA-Z0-9._-`)")
+_TOPIC = Text(
+    r"(?!\.{1,2}$)[A-Za-z0-9._-]{1,249}",
+    "a topic's name (249 of `a-zA-Z0-9._-` at most)",
+    "a topic's name (`a-zA-Z0-9._-`)",
+)
 _RETRY_TOPIC = RetryTopic(
     r"(?=.{1,249}$)[A-Za-z0-9._-]*_[0-9]{1,18}",
     "a topic whose name ends with its delay in ms, as orders_retry_10000",

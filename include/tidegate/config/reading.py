@@ -23,7 +23,9 @@ from tidegate.model.subscription import AirflowProperties, ConsumerProperties, P
 
 SUFFIX = ".yaml"
 _AS_IT_IS: Mapping[str, object] = MappingProxyType({})
-NAME = re.compile(r"[a-z][a-z0-9_-]*")
+NAME = re.compile(r"[a-z][a-z0-9_-]{0,199}")
+"""A subscription's: files, topics and a DAG are called by it, with more before and behind."""
+NAME_IN_WORDS = "a small letter, then a-z 0-9 _ -, at most 200 characters"
 OWN_DAGS = frozenset(
     f"tidegate_{each}" for each in ("clear", "commit", "maintenance", "monitor", "prune", "redrive", "replay", "reset")
 )
@@ -114,7 +116,7 @@ def _read(
 ) -> Reading:
     findings = Findings(str(path))
     if path.suffix != SUFFIX or not NAME.fullmatch(path.stem):
-        findings.add("", f"the file's name must be a small letter, then a-z 0-9 _ -, then {SUFFIX}", "name")
+        findings.add("", f"the file's name must be {NAME_IN_WORDS}, then {SUFFIX}", "name")
     elif path.stem in OWN_DAGS:
         findings.add("", f"{path.stem} is the name of another DAG of Tidegate: take another name", "name")
     graph = Graph(findings)

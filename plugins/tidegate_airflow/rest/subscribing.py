@@ -9,7 +9,7 @@ from typing import Any
 
 from tidegate.checks.other_dags import NAME_OF_OTHER_DAG
 from tidegate.checks.pools import POOL, no_pool
-from tidegate.config.reading import NAME, DefinitionError
+from tidegate.config.reading import NAME, NAME_IN_WORDS, DefinitionError
 from tidegate.config.settings import Settings
 from tidegate.ledger.holders import is_made
 from tidegate.ledger.run_log import SqlRunLog
@@ -27,7 +27,7 @@ from tidegate_airflow.rest.refused import RefusedError
 DRAIN_SECONDS = 20
 """As long as unsubscribing waits for the open batch, as in Queue-Over-Http."""
 _LOOK_SECONDS = 0.25
-_LONGEST_NAME = 250  # Airflow's, of a DAG's id
+_SHOWN = 200  # characters of a name that is refused
 _OF_FILES = {
     ("processing", "job"): "a job of its own",
     ("airflow", "on_failure_callback"): "a callback",
@@ -143,9 +143,8 @@ class Subscribing:
 
     def _checked(self, name: str, document: Mapping[str, Any]) -> str:
         """The text to store. Raises RefusedError, with the problems."""
-        if not NAME.fullmatch(name) or len(name) > _LONGEST_NAME:
-            wanted = f"a small letter, then a-z 0-9 _ -, at most {_LONGEST_NAME} characters"
-            raise RefusedError(422, f"{name[:_LONGEST_NAME]!r} can't be a subscription's name: write {wanted}")
+        if not NAME.fullmatch(name):
+            raise RefusedError(422, f"{name[:_SHOWN]!r} can't be a subscription's name: write {NAME_IN_WORDS}")
         if named := _named_programs(document):
             raise RefusedError(422, _UNUSABLE, named)
         if self.definitions.is_overridden(name):

@@ -74,7 +74,7 @@ def test_a_name_that_is_none_is_refused(here: Path, name: str) -> None:
 def test_a_name_that_no_file_can_have_is_refused(here: Path) -> None:
     done = init("a" * 300, "--topic", "orders")
     assert (done.exit_code, texts(here)) == (2, {})
-    assert "a name of 300 characters is too long: take 200 at most" in " ".join(done.output.split())
+    assert "a small letter, then a-z 0-9 _ -, at most 200 characters" in " ".join(done.output.split())
     assert init("a" * 200).exit_code == 0
 
 

@@ -86,7 +86,7 @@ def test_a_file_whose_name_is_none_says_how_it_may_be_named(tmp_path: Path) -> N
     settings.subscriptions.mkdir(parents=True)
     (settings.subscriptions / "my orders'.yaml").write_text(LEAST)
     told = status_document("my orders'", settings, MemoryConnections(), 10, refused={})
-    assert "the file's name must be a small letter, then a-z 0-9 _ -, then .yaml" in told["reason"]
+    assert "the file's name must be a small letter, then a-z 0-9 _ -, at most 200 characters" in told["reason"]
     assert "did you mean" not in told["reason"]
 
 
