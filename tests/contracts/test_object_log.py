@@ -57,9 +57,9 @@ def commits(moto, table):
     return [key for key in moto.keys(bucket_of(table), "a b/_batches/") if not key.endswith("table.json")]
 
 
-def append(log, table, number, note, files=(ONE,), snapshot=None, incarnation="i1"):
+def append(log, table, number, note, files=(ONE,), snapshot=None, incarnation="i1", replaced=None):
     snapshot = snapshot or log.load(table, incarnation, number)
-    log.append(table, incarnation, snapshot, Record(number, note), files)
+    log.append(table, incarnation, snapshot, Record(number, note), files, replaced=replaced)
 
 
 def test_a_table_that_somebody_else_has_made_meanwhile_keeps_its_id(log, table):
@@ -325,7 +325,7 @@ def test_the_files_of_a_batch_that_was_replaced_stand_where_the_batchs_own_do(lo
         append(log, table, number, 1, [staged(batch)])
     for generation in (2, 3):
         of, again = Receipt("i1", batches[1], 2), staged(batches[1], f"g{generation}-")
-        log.replace(table, of, log.load(table, batches[1], 0), Record(generation, 1), [again])
+        append(log, table, generation, 1, [again], incarnation=batches[1], replaced=of)
         append(log, table, 2 + generation, 1, [])
     found = [(file.batch_id, file.number, file.uri.rpartition("/data/")[2]) for file in published_files(table)]
     assert found == [
@@ -334,7 +334,7 @@ def test_the_files_of_a_batch_that_was_replaced_stand_where_the_batchs_own_do(lo
         (batches[2], 3, f"{batches[2]}-{token}/0/part.parquet"),
     ]
     new = f"b{9:020x}"
-    log.replace(table, Receipt("i9", new, 7), log.load(table, new, 0), Record(2, 1), [staged(new, "g2-")])
+    append(log, table, 2, 1, [staged(new, "g2-")], incarnation=new, replaced=Receipt("i9", new, 7))
     assert (new, 7) in [(file.batch_id, file.number) for file in published_files(table)]
-    log.replace(table, Receipt("i1", batches[0], 1), log.load(table, batches[0], 0), Record(2, 1), [])
+    append(log, table, 2, 1, [], incarnation=batches[0], replaced=Receipt("i1", batches[0], 1))
     assert sorted(file.batch_id for file in published_files(table)) == [batches[1], batches[2], new]

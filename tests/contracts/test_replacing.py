@@ -64,7 +64,12 @@ def replace_batch(
 ) -> None:
     files = bench.stage(f"{batch}-g{generation}", rows_of(batch, rows), 1 if rows else 0)
     of = Receipt(INCARNATION, batch, 1)
-    bench.log.replace(bench.table, of, stale or load(bench, batch), Record(generation, rows), files)
+    bench.log.append(bench.table, batch, stale or load(bench, batch), Record(generation, rows), files, replaced=of)
+
+
+def remove_first(bench: TableBench) -> None:
+    of = Receipt(INCARNATION, BATCHES[0], 1)
+    bench.log.append(bench.table, BATCHES[0], load(bench, BATCHES[0]), Record(2, 2), (), replaced=of)
 
 
 def test_a_batch_is_replaced_in_one_commit_and_no_other(bench: TableBench) -> None:
@@ -112,7 +117,8 @@ def test_of_eight_that_replace_a_batch_at_once_one_wins(bench: TableBench) -> No
         files, snapshot = bench.stage(f"{batch}-g{rows}", rows_of(batch, rows)), load(bench, batch)
         start.wait(120)
         try:
-            bench.log.replace(bench.table, Receipt(INCARNATION, batch, 1), snapshot, Record(2, rows), files)
+            of = Receipt(INCARNATION, batch, 1)
+            bench.log.append(bench.table, batch, snapshot, Record(2, rows), files, replaced=of)
         except LogConflictError:
             return False
         return True
@@ -157,7 +163,7 @@ def test_a_table_that_cannot_lose_rows_is_refused_by_name(tmp_path: Path) -> Non
 def test_a_table_without_the_column_is_refused_by_name(bench: TableBench) -> None:
     bench.log.create(bench.table, bench.stage("b0", rows_of("b0", 1).drop(["batch_id"])), ())
     with pytest.raises(WrongDefinitionError, match=r"has no column batch_id"):
-        bench.log.replace(bench.table, Receipt(INCARNATION, BATCHES[0], 1), load(bench, BATCHES[0]), Record(2, 2), ())
+        remove_first(bench)
 
 
 @pytest.mark.parametrize("value", ["50% ü", "a/b", None])
@@ -173,7 +179,7 @@ def test_files_of_a_partition_are_found_by_the_paths_that_the_log_has(tmp_path: 
         other = [replace(file, partition=(("carrier", value),)) for file in other]
         bench.log.append(bench.table, INCARNATION, load(bench), Record(2, 1), other)
         bench.delta.optimize.compact()
-        bench.log.replace(bench.table, Receipt(INCARNATION, BATCHES[0], 1), load(bench, BATCHES[0]), Record(2, 2), ())
+        remove_first(bench)
         assert bench.batches() == ["b9"]
         assert bench.delta.to_pyarrow_table()["carrier"].to_pylist() == [value]
 

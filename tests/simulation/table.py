@@ -8,6 +8,7 @@ from itertools import chain
 from simulation.violation import ViolationError
 from tidegate.lake.log_entries import name_of
 from tidegate.model.manifest import Manifest, StagedFile
+from tidegate.model.receipt import Receipt
 from tidegate.ports import DataFile, Record, TableSnapshot
 from tidegate.testing.lake import MemoryLake, PublishedAttempt
 from tidegate.testing.table_log import MemoryTableLog
@@ -45,9 +46,10 @@ class SimulatedTable(MemoryTableLog):
         files: Collection[DataFile],
         *,
         removed: Collection[str] = (),
+        replaced: Receipt | None = None,
     ) -> None:
         """See `tidegate.ports.TableLog`."""
-        super().append(table, incarnation, snapshot, record, files, removed=removed)
+        super().append(table, incarnation, snapshot, record, files, removed=removed, replaced=replaced)
         self._check_readable(table)
         self._publish(table, self.stored[table, incarnation, name_of(record)])
 

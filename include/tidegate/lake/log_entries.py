@@ -220,12 +220,10 @@ class LogEntries:
         """The note first, so that whatever the log names is there."""
         record = Record(self._of.number, uuid.uuid4().int >> 65)
         note = str(replace(entry, previous=snapshot.record))
-        self._log.put_note(self._table, self._of.incarnation, name_of(record), note)
+        table, incarnation, replaced = self._table, self._of.incarnation, self._replaced
+        self._log.put_note(table, incarnation, name_of(record), note)
         try:
-            if self._replaced is None:
-                self._log.append(self._table, self._of.incarnation, snapshot, record, files, removed=removed)
-            else:
-                self._log.replace(self._table, self._replaced, snapshot, record, files)
+            self._log.append(table, incarnation, snapshot, record, files, removed=removed, replaced=replaced)
         except LogConflictError:
             return False
         return True

@@ -89,24 +89,18 @@ class TableLog(Protocol):
         files: Collection[DataFile],
         *,
         removed: Collection[str] = (),
+        replaced: Receipt | None = None,
     ) -> None:
         """Commit the files and the record upon the snapshot, both or neither; without files the record alone.
 
-        The files with the URIs `removed`, as `files` names them, leave the table in the same commit. What others append
-        meanwhile is no conflict. Raises, and nothing is committed, LogConflictError where a record of the incarnation
-        has been committed since the snapshot, and RewrittenFilesError where a file to be removed isn't in the table.
-        Raises MisfitError, with both schemas, where the files don't fit and may not be made to, and for a
-        table that asks of its writers what isn't done here.
-        """
-        ...
+        The files with the URIs `removed`, as `files` names them, leave the table in the same commit, and so do all rows
+        of the batch `replaced`: they are found wherever others have moved them, by their column batch_id. What others
+        append meanwhile is no conflict.
 
-    def replace(
-        self, table: str, of: Receipt, snapshot: TableSnapshot, record: Record, files: Collection[DataFile]
-    ) -> None:
-        """Commit the files in place of all rows of a batch, and the record, at once.
-
-        The snapshot and the record are those of the incarnation that is named as the batch is. The batch's rows are
-        found wherever others have moved them, by their column batch_id; no other row changes. Raises as `append` does.
+        Raises, and nothing is committed, LogConflictError where a record of the incarnation has been committed since
+        the snapshot, and RewrittenFilesError where a file to be removed isn't in the table. Raises MisfitError, with
+        both schemas, where the files don't fit and may not be made to, and for a table that asks of its writers what
+        isn't done here.
         """
         ...
 

@@ -70,8 +70,9 @@ class MemoryTableLog:
         files: Collection[DataFile],
         *,
         removed: Collection[str] = (),
+        replaced: Receipt | None = None,
     ) -> None:
-        """See `tidegate.ports.TableLog`."""
+        """See `tidegate.ports.TableLog`; a file is of the batch whose folder below `data` it lies in."""
         with self._lock:
             found = self.tables.get(table)
             if found is None or (found.id, found.records.get(incarnation)) != (snapshot.table_id, snapshot.record):
@@ -79,18 +80,8 @@ class MemoryTableLog:
             if gone := set(removed).difference(file.uri for file in found.files):
                 raise RewrittenFilesError(f"{table} hasn't {', '.join(sorted(gone))} any more")
             found.records[incarnation] = record
-            found.files = [file for file in found.files if file.uri not in removed] + list(files)
-
-    def replace(
-        self, table: str, of: Receipt, snapshot: TableSnapshot, record: Record, files: Collection[DataFile]
-    ) -> None:
-        """See `tidegate.ports.TableLog`; a file is of the batch whose folder below `data` it lies in."""
-        batch_id = of.batch_id or ""
-        with self._lock:
-            self.append(table, batch_id, snapshot, record, files)
-            found = self.tables[table]
-            others = [file for file in found.files if f"/data/{batch_id}-" not in file.uri]
-            found.files = [*others, *files]
+            kept = [file for file in found.files if file.uri not in removed and not _is_of(file, replaced)]
+            found.files = [*kept, *files]
 
     def is_undone(self, table: str, snapshot: TableSnapshot, record: Record) -> bool:  # noqa: ARG002 (nobody takes it back)
         """See `tidegate.ports.TableLog`."""
@@ -117,3 +108,7 @@ class MemoryTableLog:
         """See `tidegate.ports.TableLog`."""
         with self._lock:
             self.stored.pop((table, incarnation, name), None)
+
+
+def _is_of(file: DataFile, batch: Receipt | None) -> bool:
+    return batch is not None and f"/data/{batch.batch_id}-" in file.uri

@@ -103,32 +103,13 @@ class DeltaLog:
         files: Collection[DataFile],
         *,
         removed: Collection[str] = (),
+        replaced: Receipt | None = None,
     ) -> None:
         """See `tidegate.ports.TableLog`. Columns are added by a commit of their own, before that of the files.
 
         Raises UnavailableError also where nobody can tell whether the files were committed, StaleError where a file is
-        gone, and CorruptFileError where one isn't Parquet.
+        gone, CorruptFileError where one isn't Parquet, and WrongDefinitionError as `rows_removed` does.
         """
-        self._commit(table, incarnation, snapshot, record, files, removed=removed)
-
-    def replace(
-        self, table: str, of: Receipt, snapshot: TableSnapshot, record: Record, files: Collection[DataFile]
-    ) -> None:
-        """See `tidegate.ports.TableLog`; raises as `append` does, and WrongDefinitionError as `rows_removed` does."""
-        batch_id = of.batch_id or ""
-        self._commit(table, batch_id, snapshot, record, files, replaced=batch_id)
-
-    def _commit(
-        self,
-        table: str,
-        incarnation: str,
-        snapshot: TableSnapshot,
-        record: Record,
-        files: Collection[DataFile],
-        *,
-        removed: Collection[str] = (),
-        replaced: str | None = None,
-    ) -> None:
         location = self._location(table)
         staged = staged_rows(location, files)
         for _ in range(_TRIES):
@@ -140,7 +121,7 @@ class DeltaLog:
                 removes = removals(handle, location, removed)
                 change = changing_files(handle, incarnation, record, staged.adds, removes)
             else:
-                gone = rows_removed(handle.table, location, replaced)
+                gone = rows_removed(handle.table, location, replaced.batch_id or "")
                 change = changing_files(handle, incarnation, record, [*staged.adds, *gone.adds], gone.removes)
             failure = failure_of(change)
             if failure is None and not missing:

@@ -109,34 +109,13 @@ class IcebergLog:
         files: Collection[DataFile],
         *,
         removed: Collection[str] = (),
+        replaced: Receipt | None = None,
     ) -> None:
         """See `tidegate.ports.TableLog`.
 
-        Raises UnavailableError, with a text that says so, where the catalog didn't tell whether it has committed.
+        Each file that rows of the batch `replaced` are in beside others' is read whole, and written once more without
+        them. Raises UnavailableError, with a text that says so, where the catalog didn't tell whether it has committed.
         """
-        self._append(table, incarnation, snapshot, record, files, removed=removed)
-
-    def replace(
-        self, table: str, of: Receipt, snapshot: TableSnapshot, record: Record, files: Collection[DataFile]
-    ) -> None:
-        """See `tidegate.ports.TableLog`; raises as `append` does.
-
-        Each file that rows of the batch are in beside others' is read whole, and written once more without them.
-        """
-        batch_id = of.batch_id or ""
-        self._append(table, batch_id, snapshot, record, files, replaced=batch_id)
-
-    def _append(
-        self,
-        table: str,
-        incarnation: str,
-        snapshot: TableSnapshot,
-        record: Record,
-        files: Collection[DataFile],
-        *,
-        removed: Collection[str] = (),
-        replaced: str | None = None,
-    ) -> None:
         loaded = _table_in(snapshot)
         _refuse_features(table, loaded)
         with asking(table):
@@ -223,7 +202,7 @@ class IcebergLog:
         footers: Footers,
         *,
         removed: Collection[str],
-        replaced: str | None,
+        replaced: Receipt | None,
     ) -> bool:
         """Commit upon what is loaded, which stays as it is; False where the table has changed."""
         loaded = copy(loaded)
@@ -237,7 +216,7 @@ class IcebergLog:
                 if replaced is None:
                     removal = Removal(None, tuple(removals(table, loaded, removed)))
                 else:
-                    removal = _removal(table, metadata, loaded.io, replaced)
+                    removal = _removal(table, metadata, loaded.io, replaced.batch_id or "")
                 transaction.add_record(incarnation, record, list(entries(metadata, footers.all)), removal)
                 transaction.commit_transaction()
         except (iceberg.CommitFailedException, iceberg.NoSuchTableError) as error:

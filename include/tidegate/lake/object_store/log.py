@@ -8,7 +8,7 @@ has seen, which one alone can.
 
 import json
 import uuid
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -90,29 +90,14 @@ class ObjectLog:
         files: Collection[DataFile],
         *,
         removed: Collection[str] = (),
+        replaced: Receipt | None = None,
     ) -> None:
-        """See `tidegate.ports.TableLog`; by two requests, or three where an answer was lost."""
+        """See `tidegate.ports.TableLog`; by two requests, or three where an answer was lost.
+
+        A commit says which batch's files count no more, as nobody else moves rows.
+        """
         if removed:
             raise _never_replaced(table)
-        self._commit(table, incarnation, snapshot, record, files, more={})
-
-    def replace(
-        self, table: str, of: Receipt, snapshot: TableSnapshot, record: Record, files: Collection[DataFile]
-    ) -> None:
-        """See `tidegate.ports.TableLog`; a commit that says whose files count no more, as nobody else moves rows."""
-        replaced = {"replaces": {"batch_id": of.batch_id, "number": of.number}}
-        self._commit(table, of.batch_id or "", snapshot, record, files, more=replaced)
-
-    def _commit(
-        self,
-        table: str,
-        incarnation: str,
-        snapshot: TableSnapshot,
-        record: Record,
-        files: Collection[DataFile],
-        *,
-        more: Mapping[str, Any],
-    ) -> None:
         if not isinstance(snapshot.handle, _Seen):
             raise TypeError("the snapshot is another log's")
         folder = self.folder(table)
@@ -122,7 +107,7 @@ class ObjectLog:
             "number": record.number,
             "note": record.note,
             "files": [_to_json(file, folder) for file in files],
-            **more,
+            **({"replaces": {"batch_id": replaced.batch_id, "number": replaced.number}} if replaced else {}),
         }
         path = f"{COMMITS}/{snapshot.table_id}/{incarnation}/{_name(snapshot.handle.commits + 1)}"
         objects = objects_of(table)
