@@ -24,7 +24,7 @@ class AirflowConnections:
 
 
 class DatabaseConnections:
-    """The port `Connections` inside one of Airflow's commands, which may use its database, and is no task."""
+    """The port `Connections` inside Airflow's commands and its API server, which use its database, and are no tasks."""
 
     def get(self, connection_id: str) -> Connection:
         """See AirflowConnections. Raises UnavailableError where Airflow's database doesn't answer."""

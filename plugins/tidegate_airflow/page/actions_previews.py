@@ -22,7 +22,7 @@ from tidegate.operations.actions.running import preview_drain, preview_run
 from tidegate.operations.dead_letters import open_dead_letters
 from tidegate.runtime.definitions import AllDefinitions
 from tidegate.runtime.pipeline import Pipeline, open_pipeline
-from tidegate_airflow.page.server_connections import ServerConnections
+from tidegate_airflow.connections import DatabaseConnections
 from tidegate_airflow.rest import airflow_dags
 from tidegate_airflow.rest.refused import RefusedError
 
@@ -59,9 +59,9 @@ class Previews:
 
     def _preview(self, action: str, params: Mapping[str, Any]) -> ActionPreview:
         if action == "redrive":
-            with open_dead_letters(self._subscription, self.settings, ServerConnections()) as letters:
+            with open_dead_letters(self._subscription, self.settings, DatabaseConnections()) as letters:
                 return preview_redrive(letters, params, self.by, _MOST_LETTERS)[0]
-        with open_pipeline(self._subscription, self.settings, ServerConnections()) as pipeline:
+        with open_pipeline(self._subscription, self.settings, DatabaseConnections()) as pipeline:
             return self._of_pipeline(pipeline, action, params)
 
     def _of_pipeline(self, pipeline: Pipeline, action: str, params: Mapping[str, Any]) -> ActionPreview:

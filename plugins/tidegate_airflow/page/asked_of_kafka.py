@@ -12,7 +12,7 @@ from tidegate.monitoring.group_description import GroupDescription, describe_gro
 from tidegate.operations.dead_letters import open_dead_letters
 from tidegate.runtime.definitions import AllDefinitions
 from tidegate.runtime.pipeline import open_pipeline
-from tidegate_airflow.page.server_connections import ServerConnections
+from tidegate_airflow.connections import DatabaseConnections
 
 NEWEST = 10_000
 """So many offsets at the end of each partition of a dead-letter topic are looked at."""
@@ -44,13 +44,13 @@ class _NewestLetters:
 
 def dead_letters(name: str, settings: Settings) -> Listing:
     """The newest dead letters of a subscription by reason, and the first of them."""
-    with open_dead_letters(AllDefinitions(settings).load(name), settings, ServerConnections()) as opened:
+    with open_dead_letters(AllDefinitions(settings).load(name), settings, DatabaseConnections()) as opened:
         return replace(opened, topic=_NewestLetters(opened.topic)).list(DeadLetterFilter(), _LETTERS)
 
 
 def dead_letter(name: str, settings: Settings, partition: int, offset: int) -> Found | None:
     """One dead letter; None if there is none at this place."""
-    with open_dead_letters(AllDefinitions(settings).load(name), settings, ServerConnections()) as opened:
+    with open_dead_letters(AllDefinitions(settings).load(name), settings, DatabaseConnections()) as opened:
         try:
             return opened.find(partition, offset)
         except LookupError:
@@ -59,5 +59,5 @@ def dead_letter(name: str, settings: Settings, partition: int, offset: int) -> F
 
 def group(name: str, settings: Settings) -> GroupDescription:
     """Who is in the group now, and where it stands."""
-    with open_pipeline(AllDefinitions(settings).load(name), settings, ServerConnections()) as pipeline:
+    with open_pipeline(AllDefinitions(settings).load(name), settings, DatabaseConnections()) as pipeline:
         return describe_group(pipeline)

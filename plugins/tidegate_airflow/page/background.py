@@ -14,7 +14,7 @@ from typing import Any, Final, TypeVar
 from tidegate.config.settings import Settings
 from tidegate.model.errors import TidegateError
 from tidegate.monitoring.observing import observe
-from tidegate_airflow.page.server_connections import ServerConnections
+from tidegate_airflow.connections import DatabaseConnections
 from tidegate_airflow.rest.refused import RefusedError
 
 log = logging.getLogger(__name__)
@@ -29,7 +29,7 @@ _Answer = TypeVar("_Answer")
 
 def look(name: str) -> object:
     """Observe a subscription, as this process is set up."""
-    return observe(name, Settings.from_environment(os.environ), ServerConnections())
+    return observe(name, Settings.from_environment(os.environ), DatabaseConnections())
 
 
 class Background:

@@ -10,7 +10,7 @@ from tidegate.model.batch import Batch
 from tidegate.model.errors import TidegateError
 from tidegate.model.offsets import TopicPartition
 from tidegate.parquet.known_stores import use_connections
-from tidegate_airflow.page.server_connections import ServerConnections
+from tidegate_airflow.connections import DatabaseConnections
 
 _TOPIC, _PARTITION, _OFFSET = r"([A-Za-z0-9._-]{1,249})", r"(\d{1,9})", r"(\d{1,18})"
 _PLACES_IN_WORDS = (
@@ -53,7 +53,7 @@ def sample(batch: Batch, failed: Sequence[Failure]) -> Sample | None:
     """A record to look at, out of the landing; None for a batch that has landed nothing."""
     if not batch.files:
         return None
-    use_connections(ServerConnections())
+    use_connections(DatabaseConnections())
     named = next((place for each in failed for place in each.places), None)
     try:
         found = landed_record([file.uri for file in batch.files], named)
