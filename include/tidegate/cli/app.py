@@ -38,7 +38,7 @@ from tidegate.cli.plan import plan
 from tidegate.cli.prune import prune
 from tidegate.cli.replay import replay
 from tidegate.cli.reprocess import reprocess
-from tidegate.cli.settings import Name, defined_names, settings_here, show_settings
+from tidegate.cli.settings import Name, settings_here, show_settings
 from tidegate.cli.status import status, watch
 from tidegate.cli.try_cases import try_cases
 from tidegate.config.settings import Settings, umask
@@ -328,16 +328,8 @@ def schema() -> None:
 
 
 @app.command()
-def commit(
-    name: Annotated[
-        str,
-        typer.Argument(
-            help="A subscription whose commit-strategy is manual or on-next-poll.", autocompletion=defined_names
-        ),
-    ],
-    as_json: Json = False,
-) -> None:
-    """Commit the offsets of the published batch that waits for its commit."""
+def commit(name: Name, as_json: Json = False) -> None:
+    """Commit the offsets of the published batch that waits for it: of commit-strategy manual or on-next-poll."""
     from tidegate.runtime.definitions import AllDefinitions  # noqa: PLC0415 - see above
 
     settings = settings_here()
@@ -363,10 +355,7 @@ class _Answer(StrEnum):
 
 @app.command()
 def clear(
-    name: Annotated[
-        str,
-        typer.Argument(help="The subscription whose open batch is decided about.", autocompletion=defined_names),
-    ],
+    name: Name,
     answer: Annotated[
         _Answer,
         typer.Option(
@@ -396,15 +385,7 @@ def clear(
 
 
 @offsets.command("accept-cluster")
-def accept_cluster(
-    name: Annotated[
-        str,
-        typer.Argument(
-            help="The subscription whose connection now leads to another cluster.", autocompletion=defined_names
-        ),
-    ],
-    as_json: Json = False,
-) -> None:
+def accept_cluster(name: Name, as_json: Json = False) -> None:
     """Let a subscription continue in another Kafka cluster, the one that its connection now leads to.
 
     It continues where that cluster has its group, else at its cursor or auto.offset.reset; with commit-strategy:
@@ -428,15 +409,7 @@ def accept_cluster(
 
 
 @offsets.command("move")
-def move(
-    name: Annotated[
-        str,
-        typer.Argument(
-            help="The subscription whose commit-strategy now keeps positions elsewhere.", autocompletion=defined_names
-        ),
-    ],
-    as_json: Json = False,
-) -> None:
+def move(name: Name, as_json: Json = False) -> None:
     """Move a subscription's positions to where its commit-strategy keeps them: Kafka, or the ledger for checkpoint.
 
     The next run continues where the last one ended. Refused while a batch is open: commit it first under the

@@ -5,7 +5,7 @@ from typing import Annotated, Any
 import typer
 
 from tidegate.cli.console import Json, ending, instant, out, print_json, table
-from tidegate.cli.settings import defined_names, settings_here
+from tidegate.cli.settings import Name, settings_here
 from tidegate.model.counting import counted
 from tidegate.model.errors import StaleError, WrongDefinitionError
 from tidegate.model.records import headline
@@ -18,15 +18,12 @@ _DELIVERIES = ("delivery", "outcome", "started_at", "seconds", "cause")
 
 
 def batches(
-    name: Annotated[
-        str,
-        typer.Argument(help="The subscription; its definition may be gone.", autocompletion=defined_names),
-    ],
+    name: Name,
     limit: Annotated[int, typer.Option(min=1, help="How many batches to list.")] = 20,
     *,
     as_json: Json = False,
 ) -> None:
-    """List a subscription's batches from the ledger, the newest first.
+    """List a subscription's batches from the ledger, the newest first, also where its definition is gone.
 
     Nothing is changed, but a ledger of an older version is migrated.
 
