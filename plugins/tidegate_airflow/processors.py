@@ -1,7 +1,6 @@
-"""Runs a delivery's Spark job from a task: by spark-submit, or as a child process over Spark Connect.
+"""Runs a delivery's Spark job from a task: by the Spark provider's spark-submit, or over Spark Connect.
 
-Both ways go through the Spark provider's own hooks, and the type of the Airflow connection decides which when
-the task executes.
+The type of the Airflow connection decides which, when the task executes.
 """
 
 import logging
@@ -21,19 +20,18 @@ from threading import Event, Thread
 from typing import Any, Protocol
 
 from airflow.exceptions import AirflowException
-from airflow.providers.apache.spark.hooks.spark_connect import SparkConnectHook
 from airflow.providers.apache.spark.hooks.spark_submit import SparkSubmitHook
 
 from tidegate.model.errors import InterruptedDeliveryError, WrongDefinitionError
 from tidegate.ports import Connection, Processor
-from tidegate.spark.child import overrun, run_child
-from tidegate.spark.connect import connect_url
+from tidegate.spark import connect
+from tidegate.spark.child import overrun
 from tidegate.spark.environment import job_environment, python_path, submit_environment
-from tidegate.spark.fork_server import forked
-from tidegate.spark.job import NOTHING, local_job, refuse_distance
+from tidegate.spark.job import NOTHING, local_job, no_spark, refuse_distance
 from tidegate.spark.output import JobOutput
-from tidegate.spark.reach import check_binary, check_connect, check_master
+from tidegate.spark.reach import check_binary, check_master
 from tidegate.spark.scripts import package_folder
+from tidegate.spark.submit import master_of
 from tidegate_airflow.connections import AirflowConnections
 
 _WATCHED = 1.0  # seconds between two looks at a job that runs
@@ -64,12 +62,9 @@ def processor(
         case "spark":
             return SubmitProcessor(connection, job, environment, jobs)
         case "spark_connect":
-            return ConnectProcessor(connection, local_job(job), environment, jobs)
-        case other:
-            raise WrongDefinitionError(
-                f"connection {connection_id} has type {other}: `processing.connection` must name one of type "
-                "spark (spark-submit) or spark_connect (Spark Connect)"
-            )
+            return ConnectProcessor(connect.connect_url(connection), local_job(job), environment, connection.id, jobs)
+        case _:
+            raise no_spark(connection)
 
 
 class SubmitProcessor:
@@ -78,12 +73,8 @@ class SubmitProcessor:
     def __init__(
         self, connection: Connection, job: str, environment: Mapping[str, str] = NOTHING, jobs: Path | None = None
     ) -> None:
-        if not connection.host:
-            raise WrongDefinitionError(
-                f"connection {connection.id} names no master (a URI can't hold one such as local[2]): write it as "
-                'JSON, {"conn_type": "spark", "host": "local[2]"}'
-            )
-        if connection.host.startswith("k8s") and find_spec("airflow.providers.cncf") is None:
+        self._master = master_of(connection)
+        if self._master.startswith("k8s") and find_spec("airflow.providers.cncf") is None:
             raise WrongDefinitionError(
                 f"connection {connection.id} names a Kubernetes master: install "
                 "apache-airflow-providers-cncf-kubernetes on this worker"
@@ -92,7 +83,7 @@ class SubmitProcessor:
         self._job = job
         self._environment = environment
         self._jobs = jobs
-        self._is_local = connection.host.startswith("local")
+        self._is_local = self._master.startswith("local")
         self._hook: SparkSubmitHook | None = None
         self._ended_by: Exception | None = None
 
@@ -101,8 +92,7 @@ class SubmitProcessor:
         binary = str(self._connection.extra.get("spark-binary") or "spark-submit")
         _find(binary)
         check_binary(binary, self._connection.id)
-        host, port = self._connection.host, self._connection.port
-        check_master(f"{host}:{port}" if port else str(host), self._connection.id)
+        check_master(self._master, self._connection.id)
 
     def run(
         self, manifest_uri: str, timeout: float | None, said: Callable[[str], None], watch: Callable[[], None]
@@ -176,35 +166,8 @@ class SubmitProcessor:
         return {key: sys.executable}
 
 
-class ConnectProcessor:
-    """The job as a process that the task waits for, its Spark on a Spark Connect server."""
-
-    def __init__(
-        self, connection: Connection, job: Path, environment: Mapping[str, str] = NOTHING, jobs: Path | None = None
-    ) -> None:
-        if not connection.host:
-            raise WrongDefinitionError(
-                f"connection {connection.id} of type spark_connect has no host: set it to the Connect server's"
-            )
-        self._id = connection.id
-        self._url = connect_url(connection)
-        self._job = job
-        self._environment = environment
-        self._jobs = jobs
-
-    def run(
-        self, manifest_uri: str, timeout: float | None, said: Callable[[str], None], watch: Callable[[], None]
-    ) -> None:
-        """See `tidegate.ports.Processor`; at the deadline the job is asked to take back its Spark work."""
-        remote = SparkConnectHook(self._id).get_connection_url()
-        command = [sys.executable, str(self._job), manifest_uri]
-        # the URL isn't in argv: it may hold a token
-        environment = {**python_path(self._jobs), **self._environment, "SPARK_REMOTE": remote}
-        run_child(command, environment, timeout, said, watch, start=forked)
-
-    def check(self) -> None:
-        """See `tidegate.ports.Processor`."""
-        check_connect(self._url, self._id)
+class ConnectProcessor(connect.ConnectProcessor):
+    """The engine's, which a task that is stopped can leave."""
 
     def stop(self) -> None:
         """Leave `run` with an error; the child is stopped on the way out."""

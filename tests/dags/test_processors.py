@@ -11,10 +11,13 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from airflow.providers.apache.spark.hooks.spark_connect import SparkConnectHook
 from checkout import PROJECT
 
 from tidegate.model.errors import BatchFailedError, DeliveryTimeoutError, WrongDefinitionError
+from tidegate.spark.connect import connect_url
 from tidegate.spark.scripts import processing_job
+from tidegate_airflow.connections import AirflowConnections
 from tidegate_airflow.processors import ConnectProcessor, SubmitProcessor, processor
 
 pytestmark = pytest.mark.airflow
@@ -247,6 +250,17 @@ def test_connect_finds_the_server_in_the_environment_and_the_token_not_in_argv(
     said: list[str] = []
     processor("spark_test", str(program)).run(MANIFEST, 30, said.append, lambda: None)
     assert said == [f"['{MANIFEST}']", "sc://127.0.0.1:15002/;token=hidden"]
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "sc://spark.internal"])
+@pytest.mark.parametrize("port", [None, 15002])
+@pytest.mark.parametrize("rest", [{}, {"login": "ann b", "password": "s3;cret", "extra": {"use_ssl": True}}])
+def test_the_url_leads_where_the_providers_does(
+    connection: Connect, host: str, port: int | None, rest: dict[str, object]
+) -> None:
+    connection("spark_connect", host=host, port=port, **rest)
+    ours = connect_url(AirflowConnections().get("spark_test"))
+    assert ours.rstrip("/") == SparkConnectHook("spark_test").get_connection_url().rstrip("/")
 
 
 def test_a_connect_job_that_takes_too_long_is_asked_to_stop(connection: Connect, job: Program) -> None:

@@ -17,11 +17,11 @@ from tidegate.spark.reach import check_connect
 def connect_url(connection: Connection) -> str:
     """The `sc://` URL of a `spark_connect` connection, with its user, token and TLS parameters: a secret.
 
-    The same URL as the Spark provider's SparkConnectHook gives; of the extras it knows `use_ssl`.
+    What the Spark provider's SparkConnectHook gives leads to the same; of the extras it knows `use_ssl`.
     """
     if not connection.host:
         raise WrongDefinitionError(f"connection {connection.id} of type spark_connect has no host: set it")
-    host = connection.host.removeprefix("sc://")
+    host = connection.host.removeprefix("sc://").rstrip("/")
     parameters = {
         "user_id": connection.login,
         "token": connection.password,

@@ -49,11 +49,16 @@ def processor_of(
             return SubmitProcessor(submit_command(connection, job), environment, connection.id, jobs)
         case "spark_connect":
             return ConnectProcessor(connect_url(connection), local_job(job), environment, connection.id, jobs)
-        case other:
-            raise WrongDefinitionError(
-                f"connection {connection.id} has type {other}: a batch is processed over a spark or a "
-                "spark_connect connection"
-            )
+        case _:
+            raise no_spark(connection)
+
+
+def no_spark(connection: Connection) -> WrongDefinitionError:
+    """What is raised for a connection of another type."""
+    return WrongDefinitionError(
+        f"connection {connection.id} has type {connection.type}: `processing.connection` must name one of type spark "
+        "(spark-submit) or spark_connect (Spark Connect)"
+    )
 
 
 def refuse_distance(connection: Connection) -> None:

@@ -7,10 +7,10 @@ import subprocess
 import sys
 from collections.abc import Mapping
 
-from tidegate.model.errors import WrongDefinitionError
 from tidegate.ports import Connection
 from tidegate.spark.connect import connect_url
 from tidegate.spark.environment import job_environment
+from tidegate.spark.job import no_spark
 from tidegate.spark.reach import CONNECT_PORT, refusal
 from tidegate.spark.submit import submit_command
 
@@ -37,11 +37,8 @@ def spark_lacks(connection: Connection, timeout: float, environ: Mapping[str, st
             return _connect_lacks(connection, timeout, environ)
         case "spark":
             return _submit_lacks(connection, timeout, environ)
-        case other:
-            raise WrongDefinitionError(
-                f"connection {connection.id} has type {other}: a batch is processed over a spark or a spark_connect "
-                "connection"
-            )
+        case _:
+            raise no_spark(connection)
 
 
 def _connect_lacks(connection: Connection, timeout: float, environ: Mapping[str, str]) -> str | None:

@@ -9,8 +9,8 @@ from tidegate.model.errors import SparkUnavailableError, WrongDefinitionError
 _SECONDS = 5.0
 CONNECT_PORT = 15002  # where Spark Connect listens, unless it is told otherwise
 _CONNECT = re.compile(r"sc://(?P<host>\[[^]]+\]|[^:/;]+)(?::(?P<port>\d+))?")
-_MASTER = re.compile(r"(?:k8s://)?(?P<scheme>spark|https?)://(?P<addresses>[^/]+)")
-_PORTS = {"spark": 7077, "http": 80, "https": 443}
+_MASTER = re.compile(r"(?P<scheme>spark|(?:k8s://)?https?|k8s)://(?P<addresses>[^/]+)")
+_PORTS = {"spark": 7077, "http": 80, "https": 443, "k8s": 443}
 
 
 def check_connect(url: str, connection_id: str) -> None:
@@ -24,8 +24,9 @@ def check_master(master: str, connection_id: str) -> None:
     """Raise SparkUnavailableError if the master is one with an address, and nobody answers there."""
     found = _MASTER.match(master)
     if found is not None:
+        scheme = found["scheme"].removeprefix("k8s://")
         pairs = (address.rpartition(":") for address in found["addresses"].split(","))
-        places = [(host or port, int(port) if host else _PORTS[found["scheme"]]) for host, _, port in pairs]
+        places = [(host or port, int(port) if host else _PORTS[scheme]) for host, _, port in pairs]
         _check(places, "the Spark master", connection_id)
 
 

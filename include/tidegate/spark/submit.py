@@ -17,18 +17,11 @@ def submit_command(connection: Connection, job: str) -> tuple[str, ...]:
     """spark-submit with the master, deploy mode and queue of a `spark` connection, as the Spark provider reads it.
 
     `job` is the path or URI of its file. Host and port make the master; extras: `deploy-mode`, `queue`, `namespace`,
-    `spark-binary`, and beside the provider's own `jars` and `packages`, separated by commas. Raises
-    WrongDefinitionError without a host, where the provider would go to YARN in silence.
+    `spark-binary`, and beside the provider's own `jars` and `packages`, separated by commas. Raises as `master_of`.
     """
-    host = connection.host
-    if not host:
-        raise WrongDefinitionError(
-            f"connection {connection.id} names no master (a URI can't hold one such as local[2]): write it as JSON, "
-            '{"conn_type": "spark", "host": "local[2]"}'
-        )
     extra = connection.extra
     options = {
-        "--master": f"{host}:{connection.port}" if connection.port else host,
+        "--master": master_of(connection),
         "--deploy-mode": extra.get("deploy-mode"),
         "--queue": extra.get("queue"),
         "--jars": extra.get("jars"),
@@ -42,6 +35,16 @@ def submit_command(connection: Connection, job: str) -> tuple[str, ...]:
         *(("--conf", f"spark.kubernetes.namespace={namespace}") if namespace else ()),
         job,
     )
+
+
+def master_of(connection: Connection) -> str:
+    """The master that host and port make. Raises WrongDefinitionError where Spark would go to YARN in silence."""
+    if not connection.host:
+        raise WrongDefinitionError(
+            f"connection {connection.id} names no master (a URI can't hold one such as local[2]): write it as JSON, "
+            '{"conn_type": "spark", "host": "local[2]"}'
+        )
+    return f"{connection.host}:{connection.port}" if connection.port else connection.host
 
 
 # With either of the last two, PySpark would take the session for one of Spark Connect.

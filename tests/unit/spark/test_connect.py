@@ -22,6 +22,11 @@ def test_user_token_and_tls_are_its_parameters() -> None:
     assert url == "sc://spark:15002/;user_id=ann;token=s3%20cret;use_ssl=True"
 
 
+def test_a_slash_behind_the_host_is_none_too_many() -> None:
+    assert connect_url(connection(host="sc://spark:15002/", port=None)) == "sc://spark:15002"
+    assert connect_url(connection(host="spark/", password="x")) == "sc://spark:15002/;token=x"
+
+
 def test_without_a_host_the_connection_is_named() -> None:
     with pytest.raises(WrongDefinitionError, match="spark_default"):
         connect_url(connection(host=None))
