@@ -107,13 +107,10 @@ def test_a_stuck_record_fails_after_its_age_and_not_before() -> None:
 def test_the_age_can_be_turned_off(max_age_ms: int) -> None:
     planned, nothing = batch(of(P0, 0, 2)), {P0: acked([0, 1], [])}
     now = RECEIVED + 365 * 86_400
-    assert (
-        PartialCommits(Progress.CONTIGUOUS_ACKS, max_age_ms=max_age_ms).overdue(
-            planned, nothing, {}, received=RECEIVED, now=now
-        )
-        == ()
-    )
-    assert len(THROTTLED.overdue(planned, nothing, {}, received=RECEIVED, now=now)) == 1
+    unbounded = PartialCommits(Progress.CONTIGUOUS_ACKS, max_age_ms=max_age_ms)
+    unbounded.check(planned, nothing, {}, received=RECEIVED, now=now)
+    with pytest.raises(BatchFailedError):
+        THROTTLED.check(planned, nothing, {}, received=RECEIVED, now=now)
 
 
 def test_what_was_committed_before_needs_no_acknowledgement_again() -> None:
@@ -121,8 +118,8 @@ def test_what_was_committed_before_needs_no_acknowledgement_again() -> None:
     assert THROTTLED.offsets(planned, done, {}) == {}
     assert THROTTLED.offsets(planned, done, {P0: 3}) == {P0: 5}
     now = RECEIVED + 3600
-    (overdue,) = THROTTLED.overdue(planned, done, {P0: 3}, received=RECEIVED, now=now)
-    assert (overdue.offset, overdue.backlog, overdue.committed) == (5, 1, 3)
+    with pytest.raises(BatchFailedError, match=r"offset 5\); 1 records .* the last committed offset is 3"):
+        THROTTLED.check(planned, done, {P0: 3}, received=RECEIVED, now=now)
 
 
 def test_a_partition_with_nothing_to_land_needs_none() -> None:

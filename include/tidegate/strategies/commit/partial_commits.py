@@ -16,29 +16,6 @@ MAX_AGE = "throttled.unprocessed-record-max-age.ms"
 
 
 @dataclass(frozen=True, slots=True)
-class Unacknowledged:
-    """The oldest record of a partition that isn't acknowledged, how long it has waited, and how many wait with it.
-
-    `committed` is the group's position, the next offset to read.
-    """
-
-    topic: str
-    partition: int
-    offset: int
-    age: timedelta
-    backlog: int
-    committed: int
-
-    def __str__(self) -> str:
-        """`topic flights, partition 0, offset 5: unacknowledged for 61.0 s, ...`."""
-        return (
-            f"a record is unacknowledged for {self.age.total_seconds():.1f} s "
-            f"({location(topic=self.topic, partition=self.partition, offset=self.offset)}); {self.backlog} records of "
-            f"the partition wait to be acknowledged; the last committed offset is {self.committed}"
-        )
-
-
-@dataclass(frozen=True, slots=True)
 class PartialCommits:
     """Commits what the job acknowledges, every `interval_ms` (`auto.commit.interval.ms`).
 
@@ -83,25 +60,6 @@ class PartialCommits:
             case Progress.WHOLE_BATCH:
                 return within.start
 
-    def overdue(
-        self,
-        batch: Batch,
-        acknowledged: Mapping[TopicPartition, Acknowledged],
-        committed: Mapping[TopicPartition, int],
-        *,
-        received: float,
-        now: float,
-    ) -> tuple[Unacknowledged, ...]:
-        """The oldest record of each partition where it has waited too long, counted from when the job was given it."""
-        age = timedelta(seconds=now - received)
-        if self.max_age_ms <= 0 or age <= timedelta(milliseconds=self.max_age_ms):
-            return ()
-        return tuple(
-            Unacknowledged(r.topic, r.partition, oldest, age, acknowledged[r.at].backlog(r), r.start)
-            for r in left(batch, committed)
-            if (oldest := acknowledged[r.at].oldest(r)) is not None
-        )
-
     def check(
         self,
         batch: Batch,
@@ -111,12 +69,25 @@ class PartialCommits:
         received: float,
         now: float,
     ) -> None:
-        """Raises BatchFailedError, naming each record, if any is overdue."""
-        overdue = self.overdue(batch, acknowledged, committed, received=received, now=now)
+        """Raise BatchFailedError if a record has waited too long, counted from when the job was given it.
+
+        It names the oldest such record of each partition, how many wait with it, and the group's position.
+        """
+        age = timedelta(seconds=now - received)
+        if self.max_age_ms <= 0 or age <= timedelta(milliseconds=self.max_age_ms):
+            return
+        waits = f"a record is unacknowledged for {age.total_seconds():.1f} s"
+        overdue = [
+            f"{waits} ({location(topic=r.topic, partition=r.partition, offset=oldest)}); "
+            f"{acknowledged[r.at].backlog(r)} records of the partition wait to be acknowledged; "
+            f"the last committed offset is {r.start}"
+            for r in left(batch, committed)
+            if (oldest := acknowledged[r.at].oldest(r)) is not None
+        ]
         if overdue:
             raise BatchFailedError(
                 message(
-                    "; ".join(map(str, overdue)),
+                    "; ".join(overdue),
                     batch,
                     f"{MAX_AGE} allows {self.max_age_ms} ms: have the job acknowledge or reject every record, or raise "
                     "it (0 turns it off)",
