@@ -6,11 +6,11 @@ import pytest
 
 from tidegate.ledger.stored_definitions import SqlStoredDefinitions
 from tidegate.model.errors import StaleError
-from tidegate.ports import DefinitionState, StoredDefinitions
+from tidegate.ports import DefinitionState
 
 POSTGRES = pytest.param("postgresql", marks=pytest.mark.postgres)
 TEXT, OTHER = '{"topics": ["a"]}', '{"topics": ["b"]}'
-Open = Callable[[], StoredDefinitions]
+Open = Callable[[], SqlStoredDefinitions]
 
 
 @pytest.fixture(params=["sqlite", POSTGRES])

@@ -16,26 +16,29 @@ from tidegate.ports import DefinitionChange, DefinitionState, StoredDefinition
 
 
 class SqlStoredDefinitions:
-    """The port `StoredDefinitions` in the database of this URL; its tables are made when something is to be stored."""
+    """The definitions that aren't files, and who changed them when; tables are made when something is to be stored."""
 
     def __init__(self, url: str, now: Callable[[Connection], datetime] = database_time) -> None:
         self._database = Database(url)
         self._now = now
 
     def all(self) -> tuple[StoredDefinition, ...]:
-        """See `tidegate.ports.StoredDefinitions`."""
+        """All of them, by name."""
         with self._database.read() as connection:
             if not _is_made(connection):
                 return ()
             return tuple(map(_definition, connection.execute(select(definitions).order_by(definitions.c.name))))
 
     def find(self, name: str) -> StoredDefinition | None:
-        """See `tidegate.ports.StoredDefinitions`."""
+        """The one of this name."""
         with self._database.read() as connection:
             return _found(connection, name) if _is_made(connection) else None
 
     def add(self, name: str, text: str, asked: Mapping[str, Any], by: str) -> StoredDefinition:
-        """See `tidegate.ports.StoredDefinitions`; of two at the same time one gets OvertakenError, a StaleError."""
+        """Store a new one. Raises StaleError if there is one of this name, draining or not.
+
+        Of two at the same time one gets OvertakenError, a StaleError.
+        """
         with self._write() as connection:
             if (known := _found(connection, name)) is not None:
                 if known.is_draining:
@@ -54,7 +57,7 @@ class SqlStoredDefinitions:
             )
 
     def replace(self, name: str, text: str, asked: Mapping[str, Any], by: str, revision: int) -> StoredDefinition:
-        """See `tidegate.ports.StoredDefinitions`."""
+        """Store another text in the place of this revision's. Raises StaleError if there is no such revision."""
         with self._write() as connection:
             known = _found(connection, name)
             if known is None or known.revision != revision:
@@ -65,7 +68,7 @@ class SqlStoredDefinitions:
             return self._note(connection, of_it, what="changed", by=by, state=known.state, values=values)
 
     def drain(self, name: str, by: str) -> StoredDefinition:
-        """See `tidegate.ports.StoredDefinitions`."""
+        """Begin no new batch of it; again is fine. Raises StaleError if there is none of this name."""
         with self._write() as connection:
             known = _found(connection, name)
             if known is None:
@@ -79,7 +82,7 @@ class SqlStoredDefinitions:
             )
 
     def remove(self, name: str, by: str) -> None:
-        """See `tidegate.ports.StoredDefinitions`."""
+        """Remove one that was drained; one that is gone is fine. Raises StaleError for one that is active."""
         with self._write() as connection:
             known = _found(connection, name)
             if known is None:
@@ -90,7 +93,7 @@ class SqlStoredDefinitions:
             self._enter(connection, name, "removed", by, None)
 
     def changes(self, name: str) -> tuple[DefinitionChange, ...]:
-        """See `tidegate.ports.StoredDefinitions`."""
+        """The audit trail of a name, the newest first."""
         of_it = select(definition_changes).where(definition_changes.c.name == name)
         with self._database.read() as connection:
             if not _is_made(connection):

@@ -29,7 +29,6 @@ from tidegate.ports.stored_definitions import (
     DefinitionChange,
     DefinitionState,
     StoredDefinition,
-    StoredDefinitions,
 )
 from tidegate.ports.table_log import DataFile, LogConflictError, Record, TableLog, TableSnapshot
 from tidegate.ports.table_upkeep import TableUpkeep, Upkeep
@@ -87,7 +86,6 @@ __all__ = [
     "Side",
     "StagedOutput",
     "StoredDefinition",
-    "StoredDefinitions",
     "TableLog",
     "TableSnapshot",
     "TableUpkeep",

@@ -26,7 +26,8 @@ from tidegate.model.errors import TidegateError
 from tidegate.model.subscription import Problem, Subscription
 
 if TYPE_CHECKING:
-    from tidegate.ports import DefinedGroup, StoredDefinition, StoredDefinitions
+    from tidegate.ledger.stored_definitions import SqlStoredDefinitions
+    from tidegate.ports import DefinedGroup, StoredDefinition
 
 log = logging.getLogger(__name__)
 
@@ -57,7 +58,7 @@ class AllDefinitions:
         return LedgerHolders(self.settings.ledger)
 
     @cached_property
-    def store(self) -> "StoredDefinitions":
+    def store(self) -> "SqlStoredDefinitions":
         """Where those are that aren't files."""
         from tidegate.ledger.stored_definitions import SqlStoredDefinitions  # noqa: PLC0415 (SQLAlchemy takes its time)
 
