@@ -1,4 +1,4 @@
-"""The rows of batches that ended well long ago: which those are, and how they go."""
+"""The rows of batches that ended: which of them did so well and long ago, and how they go."""
 
 from collections import defaultdict
 from datetime import datetime
@@ -9,18 +9,24 @@ from tidegate.ledger.rules import ENDED_WELL
 from tidegate.ledger.tables import batches, clearances, deliveries, files, generations, landings, ranges
 from tidegate.ports import ExpiredBatch
 
-_PARTS = (generations, ranges, files, landings, deliveries)
+_OF_A_BATCH = (clearances, generations, ranges, files, landings, deliveries)
 
 
 def read(
     connection: Connection, subscription: str, before: datetime, beyond: int, limit: int
 ) -> tuple[ExpiredBatch, ...]:
     """Some of a subscription's, in the order of its history."""
-    of_subscription = (batches.c.subscription == subscription, batches.c.number > beyond)
-    query = select(batches.c.id, batches.c.number, batches.c.closed_at).where(*of_subscription, _is_expired(before))
-    found = connection.execute(query.order_by(batches.c.number).limit(limit)).all()
+    those = and_(batches.c.subscription == subscription, batches.c.number > beyond, _is_expired(before))
+    return read_all(connection, those, limit)
+
+
+def read_all(connection: Connection, which: ColumnElement[bool], limit: int | None = None) -> tuple[ExpiredBatch, ...]:
+    """The closed batches of which this is true, whether they ended well or not, by their numbers."""
+    query = select(batches.c.id, batches.c.number, batches.c.closed_at).where(which)
+    query = query.order_by(batches.c.number).limit(limit)
+    found = connection.execute(query).all()
     uris: dict[str, list[str]] = defaultdict(list)
-    landed = select(files.c.batch_id, files.c.uri).where(files.c.batch_id.in_([row.id for row in found]))
+    landed = select(files.c.batch_id, files.c.uri).where(files.c.batch_id.in_(query.with_only_columns(batches.c.id)))
     for row in connection.execute(landed.order_by(files.c.batch_id, files.c.member, files.c.place)):
         uris[row.batch_id].append(row.uri)
     return tuple(ExpiredBatch(row.id, row.number, row.closed_at, tuple(uris[row.id])) for row in found)
@@ -28,13 +34,19 @@ def read(
 
 def remove(connection: Connection, batch_id: str, before: datetime) -> bool:
     """Remove one with all that belongs to it, if it is one; whether it was."""
-    this = (batches.c.id == batch_id, _is_expired(before))
-    if connection.execute(select(batches.c.id).where(*this)).first() is None:
+    this = and_(batches.c.id == batch_id, _is_expired(before))
+    if connection.execute(select(batches.c.id).where(this)).first() is None:
         return False
-    for table in _PARTS:
-        connection.execute(delete(table).where(table.c.batch_id == batch_id))
-    connection.execute(delete(batches).where(batches.c.id == batch_id))
+    remove_all(connection, batches.c.id == batch_id)
     return True
+
+
+def remove_all(connection: Connection, which: ColumnElement[bool]) -> None:
+    """Remove the batches of which this is true, with all that belongs to them."""
+    these = select(batches.c.id).where(which).scalar_subquery()
+    for table in _OF_A_BATCH:
+        connection.execute(delete(table).where(table.c.batch_id.in_(these)))
+    connection.execute(delete(batches).where(which))
 
 
 def _is_expired(before: datetime) -> ColumnElement[bool]:

@@ -1,29 +1,23 @@
 """What the ledger has of a subscription that has no definition any more, and how it goes."""
 
-from collections import defaultdict
 from collections.abc import Sequence
 
 from sqlalchemy import Connection, delete, select
 
+from tidegate.ledger import expired
 from tidegate.ledger.database import Database
 from tidegate.ledger.migrate import migrate
 from tidegate.ledger.tables import (
     batches,
     checkpoints,
-    clearances,
     contacts,
-    deliveries,
-    files,
-    generations,
     groups,
     lag_samples,
-    landings,
     losses,
     missing,
     observations,
     position_changes,
     positions,
-    ranges,
     replay_ranges,
     replays,
     resets,
@@ -36,7 +30,6 @@ from tidegate.ledger.tables import (
 from tidegate.model.errors import StaleError, WrongDefinitionError, message
 from tidegate.ports import ExpiredBatch
 
-_OF_A_BATCH = (clearances, generations, ranges, files, landings, deliveries)
 _OF_A_SUBSCRIPTION = (
     missing,
     topics,
@@ -74,7 +67,7 @@ class RemovedSubscription:
             if not connection.execute(known).first():
                 raise WrongDefinitionError(f"the ledger knows no subscription {self._name}: there is nothing to remove")
             self._refuse_open(connection, names)
-            return {name: _closed(connection, name) for name in names}
+            return _all(connection, names)
 
     def forget(self, seen: dict[str, tuple[ExpiredBatch, ...]]) -> None:
         """Remove all rows, if its batches are those that were seen; raises StaleError if they aren't.
@@ -85,15 +78,12 @@ class RemovedSubscription:
         with self._database.write() as connection:
             names = self._names(connection)
             self._refuse_open(connection, names)
-            if {name: _closed(connection, name) for name in names} != seen:
+            if _all(connection, names) != seen:
                 raise StaleError(f"subscription {self._name} has other batches than before: run the command again")
             self._remove(connection, names)
 
     def _remove(self, connection: Connection, names: Sequence[str]) -> None:
-        theirs = select(batches.c.id).where(batches.c.subscription.in_(names)).scalar_subquery()
-        for table in _OF_A_BATCH:
-            connection.execute(delete(table).where(table.c.batch_id.in_(theirs)))
-        connection.execute(delete(batches).where(batches.c.subscription.in_(names)))
+        expired.remove_all(connection, batches.c.subscription.in_(names))
         reset = select(resets.c.id).where(resets.c.subscription.in_(names)).scalar_subquery()
         connection.execute(delete(position_changes).where(position_changes.c.reset_id.in_(reset)))
         connection.execute(delete(resets).where(resets.c.subscription.in_(names)))
@@ -133,13 +123,5 @@ class RemovedSubscription:
         )
 
 
-def _closed(connection: Connection, name: str) -> tuple[ExpiredBatch, ...]:
-    mine = batches.c.subscription == name
-    uris: dict[str, list[str]] = defaultdict(list)
-    of_files = select(files.c.batch_id, files.c.uri).join(batches, batches.c.id == files.c.batch_id).where(mine)
-    for row in connection.execute(of_files.order_by(files.c.batch_id, files.c.member, files.c.place)):
-        uris[row.batch_id].append(row.uri)
-    found = select(batches.c.id, batches.c.number, batches.c.closed_at).where(mine).order_by(batches.c.number)
-    return tuple(
-        ExpiredBatch(row.id, row.number, row.closed_at, tuple(uris[row.id])) for row in connection.execute(found)
-    )
+def _all(connection: Connection, names: Sequence[str]) -> dict[str, tuple[ExpiredBatch, ...]]:
+    return {name: expired.read_all(connection, batches.c.subscription == name) for name in names}
