@@ -6,5 +6,5 @@
   audit.py reads all of it. stored_definitions.py has definitions that aren't files.
 * **Who has what**: holders.py, takeover.py by another subscription or cluster, removed.py without a definition.
 * **For those who look**: observations.py, overview.py, totals.py, alerts.py, batch_record.py.
-* **The database**: database.py, row_of_subscription.py, migrate.py over migrations/, backup.py.
+* **The database**: database.py, upsert.py, migrate.py over migrations/, backup.py.
 """

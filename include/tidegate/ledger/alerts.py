@@ -10,13 +10,13 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Final
 
-from sqlalchemy import Connection, Row, and_, delete, insert, select, update
-from sqlalchemy.exc import IntegrityError
+from sqlalchemy import Connection, Row, and_, delete, select, update
 
 from tidegate.ledger.database import Database, database_time
 from tidegate.ledger.migrate import migrate
 from tidegate.ledger.rules import storable
 from tidegate.ledger.tables import alerts
+from tidegate.ledger.upsert import enter_row
 
 LEASE: Final = timedelta(seconds=90)
 """How long a claim holds that nobody has ended. No notifier may take longer."""
@@ -126,11 +126,7 @@ def _entered(connection: Connection, key: AlertKey, state: str, now: datetime) -
     row = _locked(connection, key)
     if row is not None:
         return row
-    try:
-        with connection.begin_nested():
-            connection.execute(insert(alerts).values(**_columns(key), state=state, seen_at=now))
-    except IntegrityError:
-        pass  # somebody else has just made it
+    enter_row(connection, alerts, {**_columns(key), "state": state, "seen_at": now})
     return _required(connection, key)
 
 

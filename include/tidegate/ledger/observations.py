@@ -10,9 +10,9 @@ from sqlalchemy import Row, delete, select
 
 from tidegate.ledger.database import Database, database_time
 from tidegate.ledger.migrate import migrate
-from tidegate.ledger.row_of_subscription import enter_row, put_row
 from tidegate.ledger.rules import storable
 from tidegate.ledger.tables import lag_samples, observations
+from tidegate.ledger.upsert import enter_row, put_row
 
 _KEPT = timedelta(days=7)
 _LONG = ("positions", "batches", "clearances", "losses", "resets")
@@ -69,11 +69,11 @@ class Observations:
             seen = Observation(subscription, database_time(connection), json.loads(text))
             short = {name: value for name, value in seen.document.items() if name not in _LONG}
             row = {"observed_at": seen.observed_at, "document": text, "summary": json.dumps(short, ensure_ascii=False)}
-            put_row(connection, observations, subscription, row)
+            put_row(connection, observations, {"subscription": subscription}, row)
             too_old = lag_samples.c.observed_at < seen.observed_at - _KEPT
             connection.execute(delete(lag_samples).where(lag_samples.c.subscription == subscription, too_old))
             sample = {"observed_at": seen.observed_at, "lag": seen.lag, "lag_seconds": seen.lag_seconds}
-            enter_row(connection, lag_samples, subscription, sample)
+            enter_row(connection, lag_samples, {"subscription": subscription, **sample})
             return seen
 
     def newest(self) -> dict[str, Observation]:

@@ -2,17 +2,17 @@
 
 import logging
 from collections.abc import Callable, Collection, Iterable, Mapping
-from contextlib import AbstractContextManager, suppress
+from contextlib import AbstractContextManager
 from datetime import UTC, datetime
 from itertools import chain
 from types import MappingProxyType, TracebackType
 from typing import Any, Self
 
-from sqlalchemy import ColumnElement, Connection, Table, insert, select, update
-from sqlalchemy.exc import IntegrityError
+from sqlalchemy import ColumnElement, Connection, Table, select, update
 
 from tidegate.ledger.database import Database
 from tidegate.ledger.tables import checkpoints, states
+from tidegate.ledger.upsert import enter_row, put_row
 from tidegate.model.errors import CommitUnknownError, StaleError, UnavailableError, location, message
 from tidegate.model.offsets import TopicPartition
 from tidegate.model.records import Outgoing
@@ -73,8 +73,7 @@ class SqlOffsets:
         raised = update(states).where(*self._mine(states)).values(epoch=states.c.epoch + 1)
         with self._database.write() as connection:
             if not connection.execute(raised).rowcount:
-                with suppress(IntegrityError), connection.begin_nested():  # somebody else may have just made it
-                    connection.execute(insert(states).values({**self._key, "epoch": 0}))
+                enter_row(connection, states, {**self._key, "epoch": 0})  # somebody else may have just made it
                 connection.execute(raised)
             return int(connection.execute(select(states.c.epoch).where(*self._mine(states))).scalar_one())
 
@@ -108,17 +107,13 @@ class SqlOffsets:
 
     def _put(self, connection: Connection, at: TopicPartition, position: Committed) -> None:
         """Write one position; whoever holds the fence's row is alone."""
-        of_partition = (checkpoints.c.topic == at.topic, checkpoints.c.partition == at.partition)
         values = {
             "offset": position.offset,
             "metadata": position.metadata,
             "leader_epoch": position.leader_epoch,
             "committed_at": self._now(),
         }
-        moved = update(checkpoints).where(*self._mine(checkpoints), *of_partition).values(values)
-        if not connection.execute(moved).rowcount:
-            key = {**self._key, "topic": at.topic, "partition": at.partition}
-            connection.execute(insert(checkpoints).values({**key, **values}))
+        put_row(connection, checkpoints, {**self._key, "topic": at.topic, "partition": at.partition}, values)
 
     def _compare(self, newest: int | None, epoch: int) -> None:
         if newest != epoch:

@@ -9,6 +9,7 @@ from tidegate.dead_letters.letter import Intent, MarkState, RedriveStatus, Settl
 from tidegate.ledger.database import Database, in_parts
 from tidegate.ledger.migrate import migrate
 from tidegate.ledger.tables import redriven, redrives, redriving
+from tidegate.ledger.upsert import enter_row
 from tidegate.model.errors import StaleError, location, message
 from tidegate.model.offsets import Range
 
@@ -31,11 +32,11 @@ class SqlRedrives:
         migrate(self._database)
 
     def take_turn(self, topic: str) -> int:
-        """See `tidegate.dead_letters.ports.RedriveLedger`; StaleError where two take the very first one at once."""
+        """See `tidegate.dead_letters.ports.RedriveLedger`."""
         of_topic = redriving.c.topic == topic
         with self._database.write() as connection:
-            if not connection.execute(update(redriving).where(of_topic).values(turn=redriving.c.turn + 1)).rowcount:
-                connection.execute(insert(redriving).values(topic=topic, turn=1))
+            enter_row(connection, redriving, {"topic": topic, "turn": 0})
+            connection.execute(update(redriving).where(of_topic).values(turn=redriving.c.turn + 1))
             return int(connection.execute(select(redriving.c.turn).where(of_topic)).scalar_one())
 
     def check_turn(self, topic: str, turn: int) -> None:

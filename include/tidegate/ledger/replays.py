@@ -5,15 +5,17 @@ from datetime import datetime
 from sqlalchemy import Connection, insert, select, update
 
 from tidegate.ledger.tables import replay_ranges, replays
+from tidegate.ledger.upsert import enter_row
 from tidegate.model.offsets import Range
 from tidegate.ports import Replay
 
 
 def enter(connection: Connection, replay: Replay) -> None:
-    """Write one that begins."""
+    """Write one that begins, unless it has begun."""
     row = {"name": replay.name, "subscription": replay.subscription, "output": replay.output, "asked": replay.asked}
     values = {"replayed_by": replay.by, "note": replay.note, "begun_at": replay.at}
-    connection.execute(insert(replays).values({**row, **values}))
+    if not enter_row(connection, replays, {**row, **values}):
+        return
     for r in replay.ranges:
         at = {"name": replay.name, "topic": r.topic, "partition": r.partition}
         connection.execute(insert(replay_ranges).values({**at, "start_offset": r.start, "end_offset": r.end}))

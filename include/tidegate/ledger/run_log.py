@@ -6,9 +6,9 @@ from datetime import datetime, timedelta
 from sqlalchemy import Connection, exists, select
 
 from tidegate.ledger.database import Database, database_time
-from tidegate.ledger.row_of_subscription import enter_row, put_row
 from tidegate.ledger.rules import storable
 from tidegate.ledger.tables import batches, contacts, runs
+from tidegate.ledger.upsert import enter_row, put_row
 from tidegate.ports import Contact, LastRun
 
 
@@ -22,7 +22,12 @@ class SqlRunLog:
     def answered(self, subscription: str) -> None:
         """See `tidegate.ports.RunLog`."""
         with self._database.write() as connection:
-            put_row(connection, contacts, subscription, {"since": self._now(connection), "has_answered": True})
+            put_row(
+                connection,
+                contacts,
+                {"subscription": subscription},
+                {"since": self._now(connection), "has_answered": True},
+            )
 
     def unanswered(self, subscription: str) -> Contact:
         """See `tidegate.ports.RunLog`."""
@@ -31,7 +36,7 @@ class SqlRunLog:
             if known is not None:
                 return known
             now = self._now(connection)
-            enter_row(connection, contacts, subscription, {"since": now, "has_answered": False})
+            enter_row(connection, contacts, {"subscription": subscription, "since": now, "has_answered": False})
             return Contact(now, timedelta(), has_answered=False)
 
     def contact(self, subscription: str) -> Contact | None:
@@ -54,7 +59,7 @@ class SqlRunLog:
                 return
             failing_since = ((before and before.failing_since) or now) if error else None
             values = {"ended_at": now, "said": storable(said), "error": error, "failing_since": failing_since}
-            put_row(connection, runs, subscription, values)
+            put_row(connection, runs, {"subscription": subscription}, values)
 
     def last_run(self, subscription: str) -> LastRun | None:
         """See `tidegate.ports.RunLog`."""

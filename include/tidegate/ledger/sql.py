@@ -2,7 +2,6 @@
 
 import uuid
 from collections.abc import Callable, Collection, Mapping, Sequence
-from contextlib import suppress
 from datetime import datetime
 from types import MappingProxyType
 from typing import Any
@@ -12,7 +11,6 @@ from sqlalchemy import (
     Connection,
     ScalarSelect,
     Select,
-    Table,
     delete,
     func,
     insert,
@@ -20,7 +18,6 @@ from sqlalchemy import (
     select,
     update,
 )
-from sqlalchemy.exc import IntegrityError
 
 from tidegate.ledger import expired as expired_rows
 from tidegate.ledger import replays as replay_rows
@@ -44,6 +41,7 @@ from tidegate.ledger.tables import (
     topics,
 )
 from tidegate.ledger.tables import losses as lost
+from tidegate.ledger.upsert import enter_row, put_row
 from tidegate.model.batch import PUBLISHED, Batch, Cause, Delivery, Landed, Outcome, PartialRange, Resolution, Tries
 from tidegate.model.commit_policy import PositionStore
 from tidegate.model.manifest import Counts, Published, Result
@@ -100,8 +98,7 @@ class SqlLedger:
         with self._database.write() as connection:
             for topic in sorted(topics):
                 row = {"subscription": subscription, "topic": topic, "noted_at": self._now(connection)}
-                with suppress(IntegrityError), connection.begin_nested():
-                    connection.execute(insert(missing).values(row))
+                enter_row(connection, missing, row)
 
     def note_topics(self, subscription: str, ids: Mapping[str, str], version: str, found: Collection[str] = ()) -> None:
         """See `tidegate.ports.Ledger`; the subscription's version stays."""
@@ -166,7 +163,7 @@ class SqlLedger:
                 "accepted_by": by,
                 "accepted_at": self._now(connection),
             }
-            _put(connection, groups, {"subscription": subscription, "group_id": group}, accepted)
+            put_row(connection, groups, {"subscription": subscription, "group_id": group}, accepted)
             takeover.forget_topics(connection, subscription)
             takeover.forget_checkpoints(connection, subscription, group)
 
@@ -216,10 +213,9 @@ class SqlLedger:
 
     def begin_replay(self, replay: Replay) -> Replay:
         """See `tidegate.ports.Ledger`."""
-        with suppress(IntegrityError), self._database.write() as connection:
-            if replay.name not in {each.name for each in replay_rows.read(connection, replay.subscription)}:
-                replay_rows.enter(connection, replay)
-        return next(each for each in self.replays(replay.subscription) if each.name == replay.name)
+        with self._database.write() as connection:
+            replay_rows.enter(connection, replay)
+        return next(each for each in self.replays() if each.name == replay.name)
 
     def end_replay(self, name: str) -> None:
         """See `tidegate.ports.Ledger`."""
@@ -269,8 +265,7 @@ class SqlLedger:
                     "position": loss.position,
                 }
                 values = {"earliest": loss.earliest, "end_offset": loss.end, "noted_at": self._now(connection)}
-                with suppress(IntegrityError), connection.begin_nested():
-                    connection.execute(insert(lost).values(key | values))
+                enter_row(connection, lost, key | values)
 
     def losses(self, subscription: str) -> tuple[Loss, ...]:
         """See `tidegate.ports.Ledger`."""
@@ -453,11 +448,8 @@ class SqlLedger:
         """See `tidegate.ports.Ledger`."""
         with self._database.write() as connection:
             row = {"run": run, "operated_by": by, "begun_at": self._now(connection)}
-            try:
-                with connection.begin_nested():
-                    connection.execute(insert(operations).values(row))
-            except IntegrityError:
-                raise rules.used_operation(run) from None
+            if not enter_row(connection, operations, row):
+                raise rules.used_operation(run)
 
     def note_alive(self, batch_id: str, token: str) -> None:
         """See `tidegate.ports.Ledger`; the subscription's version stays, since no batch changes."""
@@ -549,7 +541,7 @@ class SqlLedger:
         now = self._now(connection)
         for tp, offset in sorted(offsets.items()):
             key = {"subscription": subscription, "group_id": group, "topic": tp.topic, "partition": tp.partition}
-            _put(connection, positions, key, {"offset": offset, "version": version, "committed_at": now})
+            put_row(connection, positions, key, {"offset": offset, "version": version, "committed_at": now})
 
     def _changed(self, connection: Connection, batch: Batch) -> Batch:
         """Write how far the batch has come, and count that; the batch as it stands then."""
@@ -620,7 +612,7 @@ def _entry(connection: Connection, batch_id: str) -> HistoryEntry:
 
 def _note_topics(connection: Connection, subscription: str, ids: Mapping[str, str], found: Collection[str]) -> None:
     for topic, topic_id in sorted(ids.items()):
-        _put(connection, topics, {"subscription": subscription, "topic": topic}, {"topic_id": topic_id})
+        put_row(connection, topics, {"subscription": subscription, "topic": topic}, {"topic_id": topic_id})
     for name in sorted(found):
         connection.execute(delete(missing).where(missing.c.subscription == subscription, missing.c.topic == name))
 
@@ -634,12 +626,7 @@ def _hold(connection: Connection, subscription: str | ScalarSelect[str]) -> int 
 
 def _enter(connection: Connection, subscription: str) -> bool:
     """Write the subscription's first row; whether nobody else just did."""
-    try:
-        with connection.begin_nested():
-            connection.execute(insert(subscriptions).values(name=subscription, version=0))
-    except IntegrityError:
-        return False
-    return True
+    return enter_row(connection, subscriptions, {"name": subscription, "version": 0})
 
 
 def _held(connection: Connection, batch_id: str) -> HistoryEntry:
@@ -689,18 +676,6 @@ def _stores(connection: Connection, subscription: str) -> dict[str, PositionStor
         groups.c.subscription == subscription, groups.c.store.is_not(None)
     )
     return {row.group_id: PositionStore[row.store.upper()] for row in connection.execute(found)}
-
-
-def _put(connection: Connection, table: Table, key: Mapping[str, object], values: Mapping[str, object]) -> None:
-    """Write the row of this key, whether it is there or not."""
-    of_key = [table.c[column] == value for column, value in key.items()]
-    if connection.execute(update(table).where(*of_key).values(values)).rowcount:
-        return
-    try:
-        with connection.begin_nested():
-            connection.execute(insert(table).values({**key, **values}))
-    except IntegrityError:  # somebody else has just written it
-        connection.execute(update(table).where(*of_key).values(values))
 
 
 def _count_write(connection: Connection, subscription: str) -> None:

@@ -11,11 +11,12 @@ import pytest
 from ledger_batches import COUNTS, NOON, T0, T1, closed, landed, opened, plan, processed, published, report, result
 from sqlalchemy import create_engine, text
 
+from tidegate.ledger.redriven import SqlRedrives
 from tidegate.ledger.sql import SqlLedger
 from tidegate.model.batch import Delivery, Landed, Outcome
 from tidegate.model.errors import TidegateError
 from tidegate.model.offsets import Range, TopicPartition
-from tidegate.ports import Loss
+from tidegate.ports import Loss, Replay
 
 pytestmark = pytest.mark.long
 
@@ -215,3 +216,28 @@ def test_of_commits_without_a_batch_that_are_noted_at_once_one_is_noted_whole(ra
         name = f"flights{turn}"
         assert race(_note_commit, name) == ["noted"] * RUNNERS
         assert ledger.look(name).topic_ids == {"flights": f"id{ledger.last_ends(name, 'g')[T0]}"}
+
+
+def _begin_replay(ledger: SqlLedger, number: int, name: str) -> str:
+    ranges = (Range("t", 0, number, 9), Range("t", 1, number, 9))
+    return ledger.begin_replay(Replay(name, "flights", "again", "from here", f"runner {number}", NOON, "", ranges)).by
+
+
+def test_all_who_begin_a_replay_have_the_one_that_was_first(race: Race, ledger: SqlLedger) -> None:
+    for turn in range(ROUNDS):
+        name = f"flights-replay-{turn}"
+        answers = race(_begin_replay, name)
+        (kept,) = (each for each in ledger.replays("flights") if each.name == name)
+        assert answers == [kept.by] * RUNNERS
+        assert [r.partition for r in kept.ranges] == [0, 1]
+
+
+def _take_turn(ledger: SqlLedger, number: int, passed: str) -> str:
+    del ledger, number
+    url, topic = passed.split()
+    return str(SqlRedrives(url).take_turn(topic))
+
+
+def test_turns_at_a_dead_letter_topic_come_one_after_another_from_the_first_on(race: Race, empty: str) -> None:
+    for topic in range(ROUNDS):
+        assert sorted(race(_take_turn, f"{empty} dead{topic}")) == ["1", "2", "3", "4"]
