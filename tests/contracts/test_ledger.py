@@ -69,7 +69,7 @@ def two(request: pytest.FixtureRequest) -> tuple[Ledger, Ledger]:
         ledger = MemoryLedger(now=lambda: NOON)
         return ledger, ledger
     url = sql_url(request.param, request)
-    return SqlLedger(url, now=lambda: NOON), SqlLedger(url, now=lambda: NOON)
+    return SqlLedger(url, now=lambda _: NOON), SqlLedger(url, now=lambda _: NOON)
 
 
 def sql_url(kind: str, request: pytest.FixtureRequest) -> str:
@@ -591,7 +591,7 @@ def test_a_stopped_batch_is_cleared_and_its_tries_count_anew(ledger: Ledger) -> 
 def test_the_age_of_a_delivery_and_of_its_last_sign_of_life(kind: str, request: pytest.FixtureRequest) -> None:
     time = [NOON]
     made = MemoryLedger(now=lambda: time[0])
-    ledger: Ledger = made if kind == "memory" else SqlLedger(sql_url(kind, request), now=lambda: time[0])
+    ledger: Ledger = made if kind == "memory" else SqlLedger(sql_url(kind, request), now=lambda _: time[0])
     batch_id, delivery = processing(ledger)
     version = ledger.look("flights").version
     time[0] += timedelta(seconds=40)
@@ -846,7 +846,7 @@ def test_the_last_commit_is_that_of_a_batch_or_without_one_whichever_is_later(
 ) -> None:
     time = [NOON]
     made = MemoryLedger(now=lambda: time[0])
-    ledger: Ledger = made if kind == "memory" else SqlLedger(sql_url(kind, request), now=lambda: time[0])
+    ledger: Ledger = made if kind == "memory" else SqlLedger(sql_url(kind, request), now=lambda _: time[0])
     assert ledger.look("flights").committed_at is None
     for number in range(4):
         time[0] += timedelta(days=1)
@@ -1086,7 +1086,7 @@ class Both(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         self.memory = MemoryLedger(now=lambda: NOON)
-        self.sql = SqlLedger(DATABASE[0], now=lambda: NOON)
+        self.sql = SqlLedger(DATABASE[0], now=lambda _: NOON)
         self.name = f"subscription{next(NUMBERS)}"
         self.seen = self.memory.look(self.name).version, self.sql.look(self.name).version
         self.tokens: list[tuple[str, str]] = [("0" * 32, "0" * 32)]

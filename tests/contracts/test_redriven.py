@@ -28,7 +28,7 @@ def two(request: pytest.FixtureRequest) -> Two:
         ledger = MemoryRedrives(now=lambda: LATER)
         return ledger, ledger
     url: str = request.getfixturevalue("sqlite_ledger" if request.param == "sqlite" else "postgres_ledger")
-    return SqlRedrives(url, now=lambda: LATER), SqlRedrives(url, now=lambda: LATER)
+    return SqlRedrives(url, now=lambda _: LATER), SqlRedrives(url, now=lambda _: LATER)
 
 
 @pytest.fixture

@@ -14,8 +14,10 @@ from threading import Event
 import psutil
 import pytest
 from desk import TIDEGATE, Desk
+from sqlalchemy import Connection
 
 from tidegate.config.settings import Settings
+from tidegate.ledger.database import database_time
 from tidegate.ledger.sql import SqlLedger
 from tidegate.model.batch import Cause, Outcome, State, Tries
 from tidegate.steps.deliver import SILENT
@@ -55,7 +57,7 @@ def crawling(desk: Desk, retries: int = 0) -> tuple[str, Path]:
     return name, notes
 
 
-def ledger(desk: Desk, now: Callable[[], datetime] | None = None) -> SqlLedger:
+def ledger(desk: Desk, now: Callable[[Connection], datetime] = database_time) -> SqlLedger:
     return SqlLedger(Settings.from_environment({"TIDEGATE_HOME": str(desk.home)}).ledger, now=now)
 
 
@@ -101,7 +103,7 @@ def test_a_run_that_was_killed_at_the_limit_is_known_to_be_dead_and_can_be_clear
     batch = ledger(desk).batch(early["batch_id"])
     assert batch.delivery is not None
     last_alive = datetime.now(UTC) - SILENT - timedelta(seconds=1)
-    ledger(desk, now=lambda: last_alive).note_alive(batch.id, batch.delivery.token)  # as if all that time had passed
+    ledger(desk, now=lambda _: last_alive).note_alive(batch.id, batch.delivery.token)  # as if all that time had passed
     late = json.loads(desk.run(TIDEGATE, "run", name, "--json", status=1))
     assert late["state"] == "stopped"
     assert "ended without a word" in late["error"]

@@ -100,13 +100,13 @@ def wire(postgres: Postgres) -> Iterator[Wire]:
 
 @pytest.fixture
 def ledger(postgres_ledger: str) -> SqlLedger:
-    return SqlLedger(postgres_ledger, now=lambda: NOON)
+    return SqlLedger(postgres_ledger, now=lambda _: NOON)
 
 
 @pytest.fixture
 def over(wire: Wire, postgres_ledger: str) -> SqlLedger:
     """The same ledger, over the wire that breaks."""
-    return SqlLedger(make_url(postgres_ledger).set(port=wire.port).render_as_string(False), now=lambda: NOON)
+    return SqlLedger(make_url(postgres_ledger).set(port=wire.port).render_as_string(False), now=lambda _: NOON)
 
 
 # What a batch is before each write, the write, and what can be seen of it once it was made
@@ -229,7 +229,7 @@ def test_a_backend_that_is_terminated_at_the_commit(
 
 def test_what_was_answered_outlives_a_server_that_is_killed() -> None:
     with short_lived() as mortal, ExitStack() as stack:
-        ledger = SqlLedger(mortal.create_database("ledger"), now=lambda: NOON)
+        ledger = SqlLedger(mortal.create_database("ledger"), now=lambda _: NOON)
         first = closed(ledger, plan(0))
         wire = stack.enter_context(closing(Wire(mortal.port)))
         over = SqlLedger(make_url(mortal.database("ledger")).set(port=wire.port).render_as_string(False))

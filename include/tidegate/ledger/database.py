@@ -11,7 +11,7 @@ from sqlite3 import Connection as SqliteConnection
 from sqlite3 import Error as SqliteError
 from typing import TypeVar
 
-from sqlalchemy import URL, Connection, Engine, NullPool, create_engine, event, make_url, text
+from sqlalchemy import URL, Connection, Engine, NullPool, create_engine, event, make_url
 from sqlalchemy.exc import (
     ArgumentError,
     DBAPIError,
@@ -112,12 +112,6 @@ class Database:
         with _transaction(self._writing, self.name, writes=True) as connection:
             _wait_for_turn(connection, "pg_advisory_xact_lock")
             yield connection
-
-    def now(self, connection: Connection) -> datetime:
-        """The time by the database's clock, which all who use it share; SQLite's is that of its machine."""
-        if connection.dialect.name == "sqlite":
-            return datetime.now(UTC)
-        return connection.execute(text("SELECT clock_timestamp()")).scalar_one()  # type: ignore[no-any-return]
 
     def read(self) -> AbstractContextManager[Connection]:
         """A transaction that sees one state of the database throughout. Raises as `write` does."""

@@ -3,14 +3,14 @@
 import logging
 from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import AbstractContextManager
-from datetime import UTC, datetime
+from datetime import datetime
 from itertools import chain
 from types import MappingProxyType, TracebackType
 from typing import Any, Self
 
 from sqlalchemy import ColumnElement, Connection, Table, select, update
 
-from tidegate.ledger.database import Database
+from tidegate.ledger.database import Database, database_time
 from tidegate.ledger.tables import checkpoints, states
 from tidegate.ledger.upsert import enter_row, put_row
 from tidegate.model.errors import CommitUnknownError, StaleError, UnavailableError, location, message
@@ -19,10 +19,6 @@ from tidegate.model.records import Outgoing
 from tidegate.ports import Committed, Fence, Outbox
 
 log = logging.getLogger(__name__)
-
-
-def _utc_now() -> datetime:
-    return datetime.now(UTC)
 
 
 class SqlOffsets:
@@ -39,7 +35,7 @@ class SqlOffsets:
         subscription: str,
         group: str,
         outbox: Outbox,
-        now: Callable[[], datetime] = _utc_now,
+        now: Callable[[Connection], datetime] = database_time,
     ) -> None:
         self._database = Database(url)
         self._subscription = subscription
@@ -97,7 +93,7 @@ class SqlOffsets:
                 for tp, position in sorted(positions.items()):
                     self._put(connection, tp, position)
                 if state is not None:
-                    kept = {"state": state, "since": self._now()}
+                    kept = {"state": state, "since": self._now(connection)}
                     connection.execute(update(states).where(*self._mine(states)).values(kept))
                 is_ending = True
         except UnavailableError as error:
@@ -111,7 +107,7 @@ class SqlOffsets:
             "offset": position.offset,
             "metadata": position.metadata,
             "leader_epoch": position.leader_epoch,
-            "committed_at": self._now(),
+            "committed_at": self._now(connection),
         }
         put_row(connection, checkpoints, {**self._key, "topic": at.topic, "partition": at.partition}, values)
 

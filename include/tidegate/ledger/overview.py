@@ -8,7 +8,7 @@ from typing import Any
 
 from sqlalchemy import Row, ScalarSelect, Select, func, select, union
 
-from tidegate.ledger.database import Database
+from tidegate.ledger.database import Database, database_time
 from tidegate.ledger.migrate import migrate
 from tidegate.ledger.rows import decision, state_of
 from tidegate.ledger.tables import (
@@ -65,7 +65,7 @@ def overview(url: str, name: str | None = None) -> Overview:
     database = Database(url)
     migrate(database)
     with database.read() as connection:
-        now = database.now(connection)
+        now = database_time(connection)
         query = _QUERY if name is None else _QUERY.where(_NAMES.c.name == name)
         return Overview(now, {row.name: _entry(row, now) for row in connection.execute(query)})
 

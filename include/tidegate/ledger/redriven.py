@@ -1,12 +1,12 @@
 """Redrives in the ledger: turns, chunks, and letters of each; implements `dead_letters.ports.RedriveLedger`."""
 
 from collections.abc import Callable, Collection, Sequence
-from datetime import UTC, datetime
+from datetime import datetime
 
 from sqlalchemy import ColumnElement, Connection, Select, delete, func, insert, select, update
 
 from tidegate.dead_letters.letter import Intent, MarkState, RedriveStatus, Settled, TopicIdentity
-from tidegate.ledger.database import Database, in_parts
+from tidegate.ledger.database import Database, database_time, in_parts
 from tidegate.ledger.migrate import migrate
 from tidegate.ledger.tables import redriven, redrives, redriving
 from tidegate.ledger.upsert import enter_row
@@ -16,17 +16,13 @@ from tidegate.model.offsets import Range
 _WEIGHT: dict[MarkState, int] = {"begun": 0, "unknown": 1, "redriven": 2}
 
 
-def _utc_now() -> datetime:
-    return datetime.now(UTC)
-
-
 class SqlRedrives:
     """The redrives of the ledger in the database of this URL, whose tables are made or migrated when it is opened.
 
     Raises WrongDefinitionError where the database can't be used by this version of Tidegate.
     """
 
-    def __init__(self, url: str, now: Callable[[], datetime] = _utc_now) -> None:
+    def __init__(self, url: str, now: Callable[[Connection], datetime] = database_time) -> None:
         self._database = Database(url)
         self._now = now
         migrate(self._database)
@@ -126,7 +122,7 @@ class SqlRedrives:
 
     def _close(self, connection: Connection, token: str, state: MarkState) -> None:
         this = update(redrives).where(redrives.c.token == token, redrives.c.state != "redriven")
-        connection.execute(this.values(state=state, closed_at=self._now()))
+        connection.execute(this.values(state=state, closed_at=self._now(connection)))
 
 
 def _within(held: Range) -> tuple[ColumnElement[bool], ...]:

@@ -23,7 +23,7 @@ from tidegate.ledger import expired as expired_rows
 from tidegate.ledger import replays as replay_rows
 from tidegate.ledger import resets as reset_rows
 from tidegate.ledger import rows, rules, takeover, totals
-from tidegate.ledger.database import Database, in_parts
+from tidegate.ledger.database import Database, database_time, in_parts
 from tidegate.ledger.migrate import migrate
 from tidegate.ledger.tables import (
     batches,
@@ -66,9 +66,9 @@ class SqlLedger:
     Raises WrongDefinitionError where the database can't be used by this version of Tidegate.
     """
 
-    def __init__(self, url: str, now: Callable[[], datetime] | None = None) -> None:
+    def __init__(self, url: str, now: Callable[[Connection], datetime] = database_time) -> None:
         self._database = Database(url)
-        self._clock = now
+        self._now = now
         migrate(self._database)
 
     def now(self) -> datetime:
@@ -518,10 +518,6 @@ class SqlLedger:
         with self._database.write() as connection:
             _hold(connection, select(batches.c.subscription).where(batches.c.id == batch_id).scalar_subquery())
             return expired_rows.remove(connection, batch_id, before)
-
-    def _now(self, connection: Connection) -> datetime:
-        """The database's time, unless a test has its own."""
-        return self._database.now(connection) if self._clock is None else self._clock()
 
     def _adopt(self, connection: Connection, batch: Batch, published: Published) -> Batch:
         adopted = rules.adopt(batch, published)

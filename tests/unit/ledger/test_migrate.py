@@ -166,7 +166,7 @@ def fill_first(url: str) -> None:
 
 def test_a_ledger_of_the_first_version_goes_on_after_every_migration(url: str) -> None:
     fill_first(url)
-    ledger = SqlLedger(url, now=lambda: NOON)
+    ledger = SqlLedger(url, now=lambda _: NOON)
     assert differences(url) == []
     snapshot = ledger.look("flights")
     assert (snapshot.version, snapshot.open) == ("0123456789abcdef0123456789abcdef:12", OPEN)

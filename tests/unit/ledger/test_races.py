@@ -66,11 +66,11 @@ def race(runners: ProcessPoolExecutor, empty: str) -> Race:
 
 @pytest.fixture
 def ledger(empty: str) -> SqlLedger:
-    return SqlLedger(empty, now=lambda: NOON)
+    return SqlLedger(empty, now=lambda _: NOON)
 
 
 def _run(runner: Runner, url: str, number: int, passed: str) -> str:
-    ledger = SqlLedger(url, now=lambda: NOON)
+    ledger = SqlLedger(url, now=lambda _: NOON)
     _line.wait(120)
     return _answer(lambda: runner(ledger, number, passed))
 

@@ -38,7 +38,7 @@ class Store(SqlOffsets):
 
     def __init__(self, url: str, subscription: str = "flights", *, at: datetime = NOON, **others: object) -> None:
         self.outbox = others.pop("outbox", None) or MemoryOutbox()
-        super().__init__(url, subscription, "g", self.outbox, now=lambda: at, **others)  # type: ignore[arg-type]
+        super().__init__(url, subscription, "g", self.outbox, now=lambda _: at, **others)  # type: ignore[arg-type]
 
 
 def execute(url: str, statement: str) -> None:
