@@ -58,14 +58,14 @@ def ledgers(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureReq
     """Ledgers of so many batches that ended in one state, each used once."""
     folder = tmp_path_factory.mktemp("ledgers")
     for history in (FEW, MANY):
-        ledger = SqlLedger(f"sqlite:///{folder / str(history)}", lambda: NOON)
+        ledger = SqlLedger(f"sqlite:///{folder / str(history)}", lambda _: NOON)
         for number in range(1, history + 1):
             closed(ledger, plan(number), request.param)
 
     def copy(history: int) -> SqlLedger:
         file = folder / f"{history}-copy"
         file.write_bytes((folder / str(history)).read_bytes())
-        return SqlLedger(f"sqlite:///{file}", lambda: NOON)
+        return SqlLedger(f"sqlite:///{file}", lambda _: NOON)
 
     return copy
 
