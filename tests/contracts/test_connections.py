@@ -72,7 +72,9 @@ def test_a_connection_shows_no_secret(connections: Connections) -> None:
 
 
 def test_an_unknown_connection_says_how_to_set_it() -> None:
-    with pytest.raises(WrongDefinitionError, match=r"set AIRFLOW_CONN_KAFKA_X .*airflow connections add kafka_x"):
+    with pytest.raises(
+        WrongDefinitionError, match=r"set AIRFLOW_CONN_KAFKA_X .*airflow connections add kafka_x --conn-json JSON`"
+    ):
         AirflowConnections({}, airflow=NOBODY).get("kafka_x")
 
 

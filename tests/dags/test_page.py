@@ -699,5 +699,5 @@ def test_a_kafka_that_is_away_is_told_and_the_page_is_there(
     look("flights")
     page = viewer.get("/subscriptions/flights").text
     assert "127.0.0.1:9" in page
-    assert re.search(r"last answer 20\d\d-[^<]*, \d+ s ago", page)
-    assert re.search(r"\(last answer \d+ s ago\)", viewer.get("/").text)
+    assert re.search(r"last answer to a run 20\d\d-[^<]*, \d+ s ago", page)
+    assert re.search(r"\(last answer to a run \d+ s ago\)", viewer.get("/").text)

@@ -392,7 +392,7 @@ STATES = {
         no_spark_submit, "isn't on PATH", "put the bin folder of a Spark on the PATH", place="spark_default", run=2
     ),
     "a Spark connection of a wrong type": State(
-        spark_of_a_wrong_type, "has type http", "spark_connect connection", place="spark_default", run=2
+        spark_of_a_wrong_type, "has type http", "must name one of type spark", place="spark_default", run=2
     ),
     "no Spark connection": State(
         lambda scene: no_connection(scene, "spark"),

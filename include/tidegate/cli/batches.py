@@ -70,14 +70,14 @@ def show(
     """Show one batch: ranges, times, files, deliveries and why they failed, and who decided what."""
     from tidegate.ledger.batch_record import batch_record  # noqa: PLC0415 - see above
     from tidegate.monitoring.batch_document import batch_document  # noqa: PLC0415 - see above
-    from tidegate.runtime.unmade_ledger import no_run  # noqa: PLC0415 - see above
+    from tidegate.runtime.unmade_ledger import AFTER_RUNS, no_run  # noqa: PLC0415 - see above
 
     settings = settings_here()
     try:
         document = batch_document(batch_record(settings.ledger, batch_id), settings.logs)
     except StaleError:
         if missing := no_run(settings.ledger):
-            raise WrongDefinitionError(f"{missing}: if runs have been, correct TIDEGATE_LEDGER") from None
+            raise WrongDefinitionError(f"{missing}; if runs have been, {AFTER_RUNS}") from None
         raise WrongDefinitionError(
             f"the ledger has no batch {batch_id}: `tidegate batches NAME` lists a subscription's; those that "
             "`tidegate prune` removed aren't there any more"

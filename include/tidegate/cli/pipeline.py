@@ -66,7 +66,7 @@ def told_if_slow() -> Iterator[None]:
 
 def warn_of_no_run(settings: Settings) -> None:
     """Say it where the ledger knows of no run. Raises UnavailableError, UnusableLedgerError."""
-    from tidegate.runtime.unmade_ledger import no_run  # noqa: PLC0415 - see above
+    from tidegate.runtime.unmade_ledger import AFTER_RUNS, no_run  # noqa: PLC0415 - see above
 
     if missing := no_run(settings.ledger):
-        err.print(f"{missing}; if runs have been, correct TIDEGATE_LEDGER", style="yellow", markup=False)
+        err.print(f"{missing}; if runs have been, {AFTER_RUNS}", style="yellow", markup=False)

@@ -124,7 +124,7 @@ def _reset(reset: dict[str, Any]) -> str:
 def print_finding(finding: dict[str, Any], before: str = "", name: str = "") -> None:
     """The verdict, why, since when, and what to do, in as many lines as the reason has."""
     verdict = finding["verdict"]
-    away = "last answer" if finding.get("answered_at") else "first tried"
+    away = "last answer to a run" if finding.get("answered_at") else "first tried"
     so = {Verdict.STALLED: "runs have failed since", Verdict.UNREACHABLE: away}.get(verdict, "since")
     since = f" ({so} {instant(finding['since'])})" if finding["since"] else ""
     parts = [f"{verdict} {name}".rstrip() + (f": {finding['reason']}{since}" if finding["reason"] else "")]

@@ -14,7 +14,7 @@ from tidegate.model.errors import TidegateError, UnavailableError, WrongDefiniti
 from tidegate.model.subscription import Subscription
 from tidegate.ports import Landing, Ledger
 from tidegate.runtime.definitions import AllDefinitions
-from tidegate.runtime.unmade_ledger import no_run
+from tidegate.runtime.unmade_ledger import AFTER_RUNS, no_run
 from tidegate.steps.prune import Pruned, prune
 
 
@@ -64,7 +64,7 @@ class PrunedSubscription:
     def _said(self) -> str:
         done = self.pruned
         if self.no_run:
-            return f"{self.no_run}; if runs have been, correct TIDEGATE_LEDGER"
+            return f"{self.no_run}; if runs have been, {AFTER_RUNS}"
         if self.retention_ms == 0:
             return "everything is kept (retention.ms: 0)"
         if self.retention_ms is not None and not (done.batches or done.files):
@@ -115,9 +115,7 @@ def prune_removed(name: str, settings: Settings, *, dry_run: bool) -> PrunedSubs
             "definition first"
         )
     if not has_tables(settings.ledger):
-        raise WrongDefinitionError(
-            f"nothing was removed: {no_run(settings.ledger)}; if runs have been, correct TIDEGATE_LEDGER"
-        )
+        raise WrongDefinitionError(f"nothing was removed: {no_run(settings.ledger)}; if runs have been, {AFTER_RUNS}")
     landing, removed, pruned = ParquetLanding(settings.landing), RemovedSubscription(settings.ledger, name), Pruned()
     seen = removed.batches()
     ended = [

@@ -114,7 +114,7 @@ def airflow_command(environ: Mapping[str, str]) -> tuple[str, ...] | None:
 def _missing(connection_id: str) -> WrongDefinitionError:
     return WrongDefinitionError(
         f"there is no Airflow connection {connection_id}: set {_PREFIX}{connection_id.upper()} (JSON or URI), or "
-        f"create it with `airflow connections add {connection_id}`"
+        f"create it with `airflow connections add {connection_id} --conn-json JSON`"
     )
 
 

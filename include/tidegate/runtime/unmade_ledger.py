@@ -11,6 +11,9 @@ from tidegate.ledger.holders import has_tables
 from tidegate.ledger.run_log import SqlRunLog
 from tidegate.model.errors import WrongDefinitionError
 
+AFTER_RUNS = "begin none: correct TIDEGATE_LEDGER, or `tidegate ledger restore` a backup"
+"""What to do where the ledger knows of no run though there were some."""
+
 
 def no_run(url: str) -> str | None:
     """That the ledger at this URL isn't there, or knows of no run at all, in words; None where it knows of one.
@@ -19,7 +22,7 @@ def no_run(url: str) -> str | None:
     UnusableLedgerError.
     """
     if not has_tables(url):
-        return f"there is no ledger at {redact(url)} yet: no run has made it"
+        return f"there is no ledger at {redact(url)}: no run has made it, or it was moved away"
     return None if SqlRunLog(url).is_begun() else f"no run has written to {redact(url)} yet"
 
 
@@ -31,7 +34,7 @@ def require_runs(name: str, url: str) -> None:
 
 def after_no_run(name: str) -> str:
     """What to do where the ledger knows of no run."""
-    return f"`tidegate run {name}`, or its DAG; if runs have been, correct TIDEGATE_LEDGER"
+    return f"`tidegate run {name}`, or its DAG; if runs have been, {AFTER_RUNS}"
 
 
 @contextmanager

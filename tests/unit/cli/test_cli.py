@@ -468,9 +468,11 @@ def test_a_ledger_that_knows_of_no_run_is_told_and_not_made(command, refused, is
     if is_made:
         SqlLedger(url)
     done = CliRunner().invoke(app, command)
-    said = f"no run has written to {url} yet" if is_made else f"there is no ledger at {url} yet: no run has made it"
+    said = f"no run has written to {url} yet" if is_made else f"there is no ledger at {url}: no run has made it"
     assert done.output.count(said) == 1, done.output
-    assert "if runs have been, correct TIDEGATE_LEDGER" in done.output
+    assert "if runs have been, begin none: correct TIDEGATE_LEDGER, or `tidegate ledger restore`" in " ".join(
+        done.output.split()
+    )
     if refused:
         assert (done.exit_code, done.stdout) == (2, "")
     assert (tmp_path / "elsewhere").exists() == is_made

@@ -107,10 +107,15 @@ def test_no_ledger_is_made_in_a_database_without_one(
     empty.touch()
     monkeypatch.setenv("TIDEGATE_LEDGER", f"sqlite:///{empty}")
     done = prune()
-    assert (done.exit_code, done.output.count(f"there is no ledger at sqlite:///{empty} yet")) == (0, 2), done.output
+    assert (done.exit_code, done.output.count(f"there is no ledger at sqlite:///{empty}: no run")) == (0, 2), (
+        done.output
+    )
     assert json.loads(prune("gates", "--json").stdout)["no_run"].startswith("there is no ledger")
     unknown = prune("removed", "--removed")
-    assert (unknown.exit_code, f"there is no ledger at sqlite:///{empty} yet" in " ".join(unknown.output.split())) == (
+    assert (
+        unknown.exit_code,
+        f"there is no ledger at sqlite:///{empty}: no run" in " ".join(unknown.output.split()),
+    ) == (
         2,
         True,
     )

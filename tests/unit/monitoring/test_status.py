@@ -668,7 +668,9 @@ def test_since_when_runs_have_failed_is_not_since_when_this_has_been_so() -> Non
     assert shown.get() == "STALLED: no run goes on: no topic (runs have failed since 2026-01-02 11:00:00 UTC)\n"
 
 
-@pytest.mark.parametrize(("answered_at", "said"), [("2026-01-02T11:00:00+00:00", "last answer"), (None, "first tried")])
+@pytest.mark.parametrize(
+    ("answered_at", "said"), [("2026-01-02T11:00:00+00:00", "last answer to a run"), (None, "first tried")]
+)
 def test_since_when_no_broker_answers_is_told_by_its_last_answer(answered_at: str | None, said: str) -> None:
     told = {
         "verdict": "UNREACHABLE",
