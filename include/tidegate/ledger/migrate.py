@@ -16,7 +16,9 @@ from tidegate.model.errors import UnusableLedgerError
 
 log = logging.getLogger(__name__)
 
-REVISIONS = tuple(f"{number:04}" for number in range(1, int(SCHEMA) + 1))
+FIRST = "0008"
+"""The revision of version 0.1, the first that was released."""
+REVISIONS = tuple(f"{number:04}" for number in range(int(FIRST), int(SCHEMA) + 1))
 _ONE_THREAD = threading.Lock()  # Alembic keeps what it migrates in globals
 VERSION_TABLE = "tidegate_schema"
 _version = Table(  # as Alembic makes it
@@ -62,7 +64,7 @@ def schema_of(database: Database) -> str | None:
 
 
 def upgrade(connection: Connection, revision: str = SCHEMA) -> None:
-    """Take the tables, or none, through the revisions that they lack, up to this one."""
+    """Take the tables through the revisions that they lack, up to this one."""
     from alembic import command  # noqa: PLC0415 - takes a second, and is seldom needed
     from alembic.config import Config  # noqa: PLC0415
 
@@ -75,7 +77,7 @@ def upgrade(connection: Connection, revision: str = SCHEMA) -> None:
 
 
 def _make(connection: Connection) -> None:
-    """Make the tables as they are today: what all revisions come to.
+    """Make the tables as they are today, which all revisions come to.
 
     Partial indexes come last, for of two that serve a question alike SQLite takes the one that was made last.
     """
@@ -93,6 +95,11 @@ def _is_partial(index: Index) -> bool:
 
 def _is_due(connection: Connection, name: str) -> bool:
     revision = _revision(connection)
+    if revision is not None and revision < FIRST:
+        raise UnusableLedgerError(
+            f"the ledger {name} has schema {revision}, from before version 0.1: bring it to {FIRST} by Tidegate 0.1, "
+            "or name another ledger"
+        )
     if revision is not None and revision not in REVISIONS:
         raise UnusableLedgerError(
             f"the ledger {name} has schema {revision} and this Tidegate knows {SCHEMA} at most: "

@@ -32,7 +32,9 @@ pytestmark = pytest.mark.long
 
 POSTGRES = pytest.param("postgresql", marks=pytest.mark.postgres)
 ALEMBIC = "alembic"
-FIRST = Path(__file__).with_name("revision_0001.sql")
+ITS_OWN = (migrate.VERSION_TABLE, "tidegate_ledger")
+"""The tables with a row in each ledger."""
+FIRST = Path(__file__).with_name(f"revision_{migrate.FIRST}.sql")
 TYPES = {"sqlite": "DATETIME", "postgresql": "TIMESTAMP WITH TIME ZONE"}
 OPEN = Batch(
     id="b2",
@@ -105,6 +107,7 @@ def drop_all(url: str) -> None:
 
 
 def test_a_new_ledger_has_the_tables_that_all_revisions_come_to(url: str) -> None:
+    fill_first(url)
     with Database(url).migration() as connection:
         migrate.upgrade(connection)
     assert differences(url) == []
@@ -124,7 +127,7 @@ def test_what_a_migration_does_is_logged_before_and_after_where_there_was_an_old
     SqlLedger(url)
     name = Database(url).name
     assert [record.getMessage() for record in caplog.records] == [
-        f"the ledger {name} is being brought from schema 0001 to {SCHEMA}; no older version may have a run under way",
+        f"the ledger {name} is being brought from schema 0008 to {SCHEMA}; no older version may have a run under way",
         f"the ledger {name} has schema {SCHEMA} now; older versions can't use it any more",
     ]
     assert logging.getLogger(ALEMBIC).level == level
@@ -155,13 +158,14 @@ def test_the_known_revisions_are_those_of_the_migrations() -> None:
     assert tuple(reversed(newest_first)) == migrate.REVISIONS
 
 
-def fill_first(url: str) -> None:
-    """The tables and rows of the first revision."""
+def fill_first(url: str, *, rows: bool = True) -> None:
+    """The tables of the first revision, and their rows."""
     kind = "sqlite" if url.startswith("sqlite") else "postgresql"
     lines = [line for line in FIRST.read_text().splitlines() if not line.startswith("--")]
     script = "\n".join(lines).replace("TIMESTAMP", TYPES[kind])
     in_utc = ["SET TIME ZONE 'UTC'"] if kind == "postgresql" else []
-    execute(url, *in_utc, *filter(str.strip, script.split(";\n")))
+    made = [each for each in script.split(";\n") if rows or not each.startswith("INSERT") or each.split()[2] in ITS_OWN]
+    execute(url, *in_utc, *filter(str.strip, made))
 
 
 def test_a_ledger_of_the_first_version_goes_on_after_every_migration(url: str) -> None:
@@ -216,6 +220,7 @@ def test_the_store_of_a_group_is_told_from_what_was_committed(
     store: PositionStore | None,
 ) -> None:
     """Revision 0015: until then the newest batch and the newest checkpoint said where the positions are."""
+    fill_first(url, rows=False)
     with Database(url).migration() as connection:
         migrate.upgrade(connection, "0014")
     with create_engine(url, poolclass=NullPool).begin() as connection:
@@ -267,6 +272,13 @@ def test_a_database_of_a_newer_tidegate_is_refused(url: str) -> None:
     SqlLedger(url)
     execute(url, "UPDATE tidegate_schema SET version_num = '0999'")
     with pytest.raises(WrongDefinitionError, match=rf"has schema 0999 .* knows {SCHEMA}"):
+        SqlLedger(url)
+
+
+def test_a_database_from_before_the_first_version_is_refused(url: str) -> None:
+    SqlLedger(url)
+    execute(url, "UPDATE tidegate_schema SET version_num = '0005'")
+    with pytest.raises(UnusableLedgerError, match=r"has schema 0005, from before version 0\.1: bring it to 0008"):
         SqlLedger(url)
 
 
