@@ -7,16 +7,22 @@ from typing import Annotated, Any, Final, Literal
 from urllib.parse import parse_qsl
 
 from airflow.api_fastapi.core_api.security import GetUserDep
+from airflow.sdk import Param
 from fastapi import Depends, Request
 
-from tidegate.model.batch import ANSWERS
-from tidegate_airflow.operators import CLEAR, COMMIT, REDRIVE, REPLAY, RESET
+from tidegate_airflow.operation_forms import (
+    CLEAR_FORM,
+    COMMIT_FORM,
+    REDRIVE_FORM,
+    REPLAY_FORM,
+    RESET_FORM,
+    OperationForm,
+)
 from tidegate_airflow.rest.refused import RefusedError
 
 _LONGEST = 1 << 20  # bytes of a form
 _MOST_FIELDS = 50
 _NUMBER = re.compile(r"-?[0-9]{1,18}")
-_BOUND = "earliest, latest, a time in ISO 8601 (UTC without a zone), or lines topic,partition,offset"
 
 Kind = Literal["text", "lines", "number", "check", "choice"]
 
@@ -49,87 +55,65 @@ class Action:
         return {field.name: _value(field, form.get(field.name)) for field in self.fields}
 
 
-_NOTE = Field("note", "Note", hint="Why; the ledger keeps it.")
-_ANSWERS: Final = {
-    "redeliver": "deliver it again, with as many attempts as at first",
-    "dead-letter": "send all of its records to the dead-letter topic",
-    "skip": "publish nothing of it, and go on with what comes after it",
-    "stop": "leave it stopped",
-}
+_UNSEEN: Final = {"dry_run", "previewed"}
+"""Params that the page gives itself."""
+_HIDDEN: Final = {"batch", "ends"}
+"""Those that it remembers from what it showed."""
+
+
+def _of_dag(name: str, title: str, does: str, form: OperationForm) -> Action:
+    """The action that is a run of a DAG for operators, whose form has the same fields."""
+    fields = tuple(_field(each, param) for each, param in form.params.items() if each not in _UNSEEN)
+    return Action(name, title, does, fields, form.dag_id)
+
+
+def _field(name: str, param: Param) -> Field:
+    schema = param.schema
+    return Field(
+        name,
+        schema["title"],
+        _kind(schema),
+        param.description or "",
+        choices=schema.get("values_display"),
+        is_required=schema["type"] != "boolean" and "null" not in schema["type"],
+        is_hidden=name in _HIDDEN,
+    )
+
+
+def _kind(schema: Mapping[str, Any]) -> Kind:
+    if "enum" in schema:
+        return "choice"
+    if schema["type"] == "boolean":
+        return "check"
+    if "integer" in schema["type"]:
+        return "number"
+    return "lines" if schema.get("format") == "multiline" else "text"
+
 
 ACTIONS: Final[Mapping[str, Action]] = {
     each.name: each
     for each in (
-        Action(
+        _of_dag(
             "clear",
             "Clear",
             "Decides what becomes of the batch that stopped the subscription, or that waits for an answer.",
-            (
-                Field(
-                    "answer", "Answer", "choice", choices={str(a): _ANSWERS[str(a)] for a in ANSWERS}, is_required=True
-                ),
-                _NOTE,
-                Field("batch", "Batch", is_hidden=True),
-            ),
-            CLEAR,
+            CLEAR_FORM,
         ),
-        Action(
-            "commit",
-            "Commit",
-            "Commits the offsets of the batch that waits for its commit.",
-            (Field("batch", "Batch", is_hidden=True),),
-            COMMIT,
-        ),
-        Action(
+        _of_dag("commit", "Commit", "Commits the offsets of the batch that waits for its commit.", COMMIT_FORM),
+        _of_dag(
             "reset",
             "Reset the group",
             "Moves the positions of the consumer group. Fill in one of To, By and Offsets.",
-            (
-                Field("to", "To", hint="earliest, latest, or a time in ISO 8601 (UTC without a zone)"),
-                Field("by", "By", "number", hint="this many offsets forward; a negative number moves back"),
-                Field("offsets", "Offsets", "lines", hint="lines topic,partition,offset"),
-                Field(
-                    "partitions",
-                    "Partitions",
-                    hint="only these: a topic, or some partitions of one, as in orders:0,2; empty: all",
-                ),
-                Field("abandon", "Abandon an open batch", "check", hint="nothing of it is published"),
-                _NOTE,
-            ),
-            RESET,
+            RESET_FORM,
         ),
-        Action(
-            "replay",
-            "Replay",
-            "Reads a range once more, through the transform, into another output.",
-            (
-                Field("from", "From", "lines", hint=_BOUND, is_required=True),
-                Field("to", "To", "lines", hint=f"{_BOUND}; what stands there isn't read", is_required=True),
-                Field(
-                    "output",
-                    "Output",
-                    hint="as in a definition, and no subscription's",
-                    is_required=True,
-                ),
-                _NOTE,
-            ),
-            REPLAY,
+        _of_dag(
+            "replay", "Replay", "Reads a range once more, through the transform, into another output.", REPLAY_FORM
         ),
-        Action(
+        _of_dag(
             "redrive",
             "Redrive dead letters",
             "Produces dead letters again to the topics that they came from.",
-            (
-                Field("reason", "Reason", hint="text that the letter's reason has"),
-                Field("topic", "Topic", hint="that the letter came from"),
-                Field("partition", "Partition", "number", hint="that the letter came from"),
-                Field("since", "Since", hint="the record's time, ISO 8601, inclusive"),
-                Field("until", "Until", hint="the record's time, ISO 8601, exclusive"),
-                Field("limit", "Limit", "number", hint="this many letters at most"),
-                Field("again", "Again", "check", hint="those too that were redriven before"),
-                Field("ends", "Ends", "lines", is_hidden=True),
-            ),
-            REDRIVE,
+            REDRIVE_FORM,
         ),
         Action(
             "drain",
