@@ -114,8 +114,7 @@ class Trial:
         published = self._lake.published(output, receipt)
         if published is None:
             return Delivered()
-        is_feed = bool(self._subscription.processing.keys)
-        rows = published_rows(self._output, self._catalog, batch.id, is_feed=is_feed)
+        rows = published_rows(self._output, self._catalog, batch.id, self._subscription.processing)
         order = [name for name in ("topic", "partition", "offset") if name in rows.column_names]
         return Delivered(
             rows=(rows.sort_by([(name, "ascending") for name in order]) if order else rows).to_pylist(),

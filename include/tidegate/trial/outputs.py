@@ -1,5 +1,7 @@
 """Where a trial's rows go, in the format of the definition and below one folder, and how they are read again."""
 
+from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Final, assert_never
 
@@ -39,12 +41,12 @@ def output_below(folder: Path, processing: Processing) -> Output:
             return ParquetFolder(place)
 
 
-def published_rows(output: Output, catalog: OneCatalog, batch_id: str, *, is_feed: bool) -> pa.Table:
+def published_rows(output: Output, catalog: OneCatalog, batch_id: str, processing: Processing) -> pa.Table:
     """The rows that a batch brought, as its transform made them; of a change feed all of the table's."""
     match output:
         case ParquetFolder():
             folder = batch_place(str(output), batch_id).removeprefix("file://")
-            return ds.dataset(folder, format=_INT96, partitioning="hive").to_table()
+            return _rows_in_folders(folder, processing.partition_by)
         case DeltaTable():
             import deltalake  # noqa: PLC0415 (needs tidegate[delta])
 
@@ -55,5 +57,15 @@ def published_rows(output: Output, catalog: OneCatalog, batch_id: str, *, is_fee
             rows = Catalogs(catalog)(output.catalog).load_table(output.identifier).scan().to_arrow()
         case _:
             assert_never(output)
-    kept = rows if is_feed else rows.filter(pc.equal(rows[BATCH_ID], batch_id))
+    kept = rows if processing.keys else rows.filter(pc.equal(rows[BATCH_ID], batch_id))
     return kept.drop_columns([BATCH_ID])
+
+
+def _rows_in_folders(folder: str, partition_by: Sequence[str]) -> pa.Table:
+    """Partition columns, whose values name folders, are whole numbers if all that isn't null of them is."""
+    texts = ds.partitioning(pa.schema([(name, pa.string()) for name in partition_by]), flavor="hive")
+    rows = ds.dataset(folder, format=_INT96, partitioning=texts).to_table()
+    for name in partition_by:
+        with suppress(pa.ArrowInvalid):
+            rows = rows.set_column(rows.column_names.index(name), name, rows[name].cast(pa.int64()))
+    return rows
