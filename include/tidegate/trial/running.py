@@ -1,6 +1,7 @@
 """Runs cases, each in a trial of its own."""
 
 import time
+import traceback
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -41,11 +42,22 @@ class CaseResult:
 
 
 def run_case(case: Case, settings: Settings, spark: Connection, folder: Path) -> CaseResult:
-    """Deliver what a case gives, with all files below the folder. Raises DefinitionError for a broken definition."""
+    """Deliver what a case gives, with all files below the folder; an error of the delivery is its result.
+
+    Raises DefinitionError for a broken definition.
+    """
     began = time.monotonic()
     trial = Trial(case.subscription, settings, spark, folder)
     try:
         found = tuple(differences(case.expected, trial.deliver(case.given)))
     except TidegateError as error:
         found = tuple(error_differences(case.expected, error))
+    except Exception as error:  # noqa: BLE001 (a fault of ours, which leaves the other cases theirs)
+        found = (f"error: {_told(error)}",)
     return CaseResult(case, found, time.monotonic() - began)
+
+
+def _told(error: Exception) -> str:
+    """An error that nobody expected, and its innermost place."""
+    *_, frame = traceback.extract_tb(error.__traceback__)
+    return f"{type(error).__name__}: {error}\n  at {frame.filename}:{frame.lineno}, in {frame.name}"

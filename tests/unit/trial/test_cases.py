@@ -7,16 +7,20 @@ from textwrap import dedent
 from typing import Any
 
 import pytest
+from definition_files import LEAST
 
 from tidegate.config.reading import DefinitionError
+from tidegate.config.settings import Settings
 from tidegate.model.errors import WrongDefinitionError
 from tidegate.model.offsets import TopicPartition
 from tidegate.model.records import Failure, Rejected
+from tidegate.ports import Connection
 from tidegate.testing.topics import Record
 from tidegate.trial.cases import Case, Expected, read_cases
 from tidegate.trial.comparing import differences, error_differences
 from tidegate.trial.delivery import Delivered
 from tidegate.trial.records import GivenRecord
+from tidegate.trial.running import run_case
 
 JUNK = Rejected(TopicPartition("orders", 0), 1, 0, b"a", b'{"no": 1}', (), Failure("tidegate.RejectedRecord", "no id"))
 
@@ -187,3 +191,17 @@ def test_an_error_is_expected_by_a_part_of_it() -> None:
     ]
     assert list(error_differences(Expected(rows=[]), failed)) == ["error: no rate for XYZ"]
     assert compared(Expected(error="rate")) == ["error: expected 'rate', and the delivery succeeded"]
+
+
+def test_an_error_that_nobody_expected_is_the_result_of_its_case_alone(tmp_path: Path) -> None:
+    (tmp_path / "include/subscriptions").mkdir(parents=True)
+    (tmp_path / "include/subscriptions/orders.yaml").write_text(LEAST)
+    nowhere = GivenRecord(Record(b"a"), partition=-1)  # as no file can say
+    case = Case("broken", "orders", [nowhere], Expected(rows=[]), tmp_path / "orders.cases.yaml", 2)
+    spark = Connection("spark", "spark", "local[1]", None, None, None, {})
+
+    result = run_case(case, Settings.from_environment({"TIDEGATE_HOME": str(tmp_path)}), spark, tmp_path / "trial")
+
+    (told,) = result.differences
+    assert told.startswith("error: KeyError: ")
+    assert "\n  at " in told
