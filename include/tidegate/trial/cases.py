@@ -140,7 +140,9 @@ class _Reader:
     def _items(self, node: Node | None, what: str, *, empty: bool = False) -> Sequence[Node]:
         if isinstance(node, SequenceNode) and (node.items or empty):
             return node.items
-        if node is not None:
+        if isinstance(node, SequenceNode):
+            self._wrong(node.line, f"{what} is empty: write a case, or remove the file")
+        elif node is not None:
             self._wrong(node.line, f"{what} must be a list")
         return ()
 

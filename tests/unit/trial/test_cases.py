@@ -100,7 +100,8 @@ def test_every_problem_is_told_with_its_line_and_the_nearest_name(tmp_path: Path
 @pytest.mark.parametrize(
     ("text", "line", "said"),
     [
-        ("cases: []", 1, "cases must be a list"),
+        ("cases: []", 1, "cases is empty: write a case, or remove the file"),
+        ("cases: 7", 1, "cases must be a list"),
         ("other: 1", 1, "the file has no cases"),
         ("cases:\n- {name: a}", 2, "a case has no given and no expect"),
         ("cases: [", 1, "not valid YAML"),
