@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from tidegate.model.subscription import Problem
+    from tidegate.runtime.definitions import AllDefinitions
     from tidegate.trial.cases import Case
     from tidegate.trial.running import CaseResult
 
@@ -58,32 +59,48 @@ def try_cases(
 
 
 def _chosen(place: Path, name: str | None, keyword: str, settings: Settings) -> "Sequence[Case]":
-    """The cases that were asked for. Raises WrongDefinitionError for a broken file, or if there are none."""
+    """The cases that were asked for. Raises WrongDefinitionError for a broken file, or if there are none to try."""
     from tidegate.config.reading import DefinitionError  # noqa: PLC0415 - see above
     from tidegate.runtime.definitions import AllDefinitions  # noqa: PLC0415 - see above
+    from tidegate.trial.delivery import why_not_tried  # noqa: PLC0415 - see above
+
+    definitions = AllDefinitions(settings)
+    wrong = None if name is None else why_not_tried(definitions.load(name))  # raises: who names one wants to know
+    found, problems = _read(place)
+    problems += _of_nobody(found, definitions.names_at_hand())
+    if problems:
+        raise DefinitionError(problems)
+    chosen = [case for case in found if name in (None, case.subscription) and keyword in case.name]
+    if problems := list(_not_tried(chosen, definitions)):
+        raise DefinitionError(problems)
+    if not chosen:
+        raise WrongDefinitionError(wrong or _no_case(place, name, keyword))
+    return chosen
+
+
+def _read(place: Path) -> "tuple[list[Case], list[Problem]]":
+    """All cases of a file or below a folder, and what is wrong with those that can't be read."""
+    from tidegate.config.reading import DefinitionError  # noqa: PLC0415 - see above
     from tidegate.trial.cases import SUFFIX, read_cases  # noqa: PLC0415 - see above
 
-    if name is not None:
-        AllDefinitions(settings).load(name)  # raises: who names one wants to know
-    files = sorted(place.rglob(f"*{SUFFIX}")) if place.is_dir() else [place] if place.exists() else []
     found: list[Case] = []
     problems: list[Problem] = []
-    for file in files:
+    for file in sorted(place.rglob(f"*{SUFFIX}")) if place.is_dir() else [place] if place.exists() else []:
         try:
             found += read_cases(file)
         except DefinitionError as error:
             problems += error.problems
-    problems += _of_nobody(found, AllDefinitions(settings).names_at_hand())
-    if problems:
-        raise DefinitionError(problems)
-    chosen = [case for case in found if name in (None, case.subscription) and keyword in case.name]
-    if not chosen:
-        of = f" of {name}" if name is not None else ""
-        named = f" with {keyword!r} in its name" if keyword else ""
-        raise WrongDefinitionError(
-            f"there is no case{of}{named} in {place} (*{SUFFIX}): write one, or name its file with --cases"
-        )
-    return chosen
+    return found, problems
+
+
+def _no_case(place: Path, name: str | None, keyword: str) -> str:
+    from tidegate.trial.cases import SUFFIX  # noqa: PLC0415 - see above
+
+    if not place.exists():
+        return f"there is no file or folder {place}: write cases there (*{SUFFIX}), or name their file with --cases"
+    of = f" of {name}" if name is not None else ""
+    named = f" with {keyword!r} in its name" if keyword else ""
+    return f"there is no case{of}{named} in {place} (*{SUFFIX}): write one, or name its file with --cases"
 
 
 def _of_nobody(cases: "Sequence[Case]", names: "Sequence[str]") -> "Iterator[Problem]":
@@ -97,6 +114,23 @@ def _of_nobody(cases: "Sequence[Case]", names: "Sequence[str]") -> "Iterator[Pro
             f"{nearest(case.subscription, names) or 'NAME'} at the top of the file, or name it after one"
         )
         yield Problem(text, "no-subscription", "subscription", case.subscription, file=str(case.file), line=case.line)
+
+
+def _not_tried(cases: "Sequence[Case]", definitions: "AllDefinitions") -> "Iterator[Problem]":
+    """A problem of the first case of each subscription that can't be tried, and those of its definition if broken."""
+    from tidegate.config.reading import DefinitionError  # noqa: PLC0415 - see above
+    from tidegate.model.subscription import Problem  # noqa: PLC0415 - see above
+    from tidegate.trial.delivery import why_not_tried  # noqa: PLC0415 - see above
+
+    for case in {case.subscription: case for case in reversed(cases)}.values():
+        try:
+            wrong = why_not_tried(definitions.load(case.subscription))
+        except DefinitionError as error:
+            yield from error.problems
+            continue
+        if wrong:
+            text = f"{wrong}; remove its cases"
+            yield Problem(text, "not-tried", "subscription", case.subscription, file=str(case.file), line=case.line)
 
 
 def _print(result: "CaseResult") -> None:

@@ -174,15 +174,19 @@ class Trial:
             self._topics.add_partitions(topic, partition + 1 - there)
 
 
+def why_not_tried(subscription: Subscription) -> str | None:
+    """Why there are no trials of a subscription; None if there are."""
+    if subscription.processing.endpoint is not None:
+        return f"{subscription.name} sends its records over HTTP: there is no Spark job to try"
+    if subscription.deserialization.registry is not None:
+        return f"{subscription.name} decodes by a Schema Registry, which a trial doesn't have: try it on a broker"
+    return None
+
+
 def _for_trial(subscription: Subscription) -> Subscription:
     """The definition without what depends on anything but its records."""
-    name = subscription.name
-    if subscription.processing.endpoint is not None:
-        raise WrongDefinitionError(f"{name} sends its records over HTTP: there is no Spark job to try")
-    if subscription.deserialization.registry is not None:
-        raise WrongDefinitionError(
-            f"{name} decodes by a Schema Registry, which a trial doesn't have: try it on a broker"
-        )
+    if wrong := why_not_tried(subscription):
+        raise WrongDefinitionError(wrong)
     topics = subscription.topics
     return replace(
         subscription,

@@ -37,7 +37,10 @@ def refusal(*arguments: str) -> str:
     [
         (("-k", "nothing"), "there is no case with 'nothing' in its name in {tests} (*.cases.yaml): write one"),
         (("oders",), "did you mean orders?"),
-        (("--cases", "no.cases.yaml"), "there is no case in no.cases.yaml"),
+        (
+            ("--cases", "no.cases.yaml"),
+            "there is no file or folder no.cases.yaml: write cases there (*.cases.yaml), or name their file with",
+        ),
         (("orders", "-k", "on"), "TIDEGATE_TEST_SPARK is no connection in Airflow's JSON or URI form"),
     ],
 )
@@ -63,3 +66,34 @@ def test_a_file_whose_name_is_no_subscriptions_is_said_and_how_it_says_which(
     assert "write subscription: orders at the top of the file" in said
     cases.with_name("orders_more.cases.yaml").write_text(json.dumps({"subscription": "orders", "cases": [CASE]}))
     assert "TIDEGATE_TEST_SPARK is no connection" in refusal(*arguments)
+
+
+@pytest.mark.parametrize(
+    ("lines", "said"),
+    [
+        (
+            "processing: {kind: http, uri: 'https://h/x', output: hooked, body: '{{ value }}'}",
+            "hook sends its records over HTTP: there is no Spark job to try",
+        ),
+        (
+            "processing: {output: hooked}\ndeserialization: {schema-registry: registry}",
+            "hook decodes by a Schema Registry, which a trial doesn't have: try it on a broker",
+        ),
+    ],
+)
+def test_a_case_of_a_subscription_that_can_not_be_tried_is_refused_on_its_line(
+    cases: Path, lines: str, said: str
+) -> None:
+    consumer = "{group.id: h, value.deserializer: avro}" if "registry" in lines else "{group.id: h}"
+    definition = cases.parents[1] / "include/subscriptions/hook.yaml"
+    definition.write_text(f"topics: [hooks]\nconsumer: {consumer}\n{lines}\n")
+    assert f"tidegate: {said}\n" in refusal("hook")
+    cases.with_name("hook.cases.yaml").write_text(f"cases:\n- {json.dumps(CASE)}\n")
+    for arguments in ((), ("hook",)):
+        assert f"hook.cases.yaml:2: error: {said}; remove its cases" in refusal(*arguments)
+    assert "TIDEGATE_TEST_SPARK is no connection" in refusal("orders")
+
+
+def test_a_broken_definition_is_said_before_spark_starts(cases: Path) -> None:
+    (cases.parents[1] / "include/subscriptions/orders.yaml").write_text("topics: [flights]\n")
+    assert "orders.yaml:1: error: " in refusal()
