@@ -55,6 +55,7 @@ DECODED = {
 }
 
 JUNK = {"value": "x", "topic": "orders.a"}
+UNDECODABLE = "the value can't be decoded as json: it isn't one JSON document of the schema's types"
 
 Start = Callable[..., Trial]
 
@@ -200,5 +201,7 @@ def test_the_command_says_how_cases_differ(start: Start, tmp_path: Path, spark_c
         "  rows: 1 expected (-), 1 found (+), 0 of them as expected",
         '    - {"id": 2}',
         '    + {"id": 1}',
+        "  rejected: 1 found (+), of which expect says nothing",
+        f'    + {{"value": "junk", "reason": "{UNDECODABLE}"}}',
     ]
     assert total == "0 passed, 1 failed"

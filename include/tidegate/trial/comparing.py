@@ -5,7 +5,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, date, datetime
 from decimal import Decimal, InvalidOperation
-from typing import Any
+from typing import Any, Final
 
 from tidegate.config.nearest import did_you_mean
 from tidegate.model.records import Rejected
@@ -13,10 +13,25 @@ from tidegate.trial.cases import Expected
 from tidegate.trial.delivery import Delivered
 
 Row = Mapping[str, Any]
+_FEW: Final = 3  # rejected records that nothing is expected of
 
 
 def differences(expected: Expected, made: Delivered) -> Iterator[str]:
-    """The lines that say how what was made differs from what was expected; none if it doesn't."""
+    """The lines that say how what was made differs from what was expected; none if it doesn't.
+
+    Where it does, they say of rejected records, which may be why, even if the case doesn't.
+    """
+    found = list(_differences(expected, made))
+    yield from found
+    if found and expected.rejected is None and made.rejected:
+        yield f"rejected: {len(made.rejected)} found (+), of which expect says nothing"
+        for record in made.rejected[:_FEW]:
+            yield f"  + {_shown({'value': record.value, 'reason': record.reason})}"
+        if (more := len(made.rejected) - _FEW) > 0:
+            yield f"  and {more} more"
+
+
+def _differences(expected: Expected, made: Delivered) -> Iterator[str]:
     if expected.error is not None:
         yield f"error: expected {expected.error!r}, and the delivery succeeded"
     if expected.rows is not None:

@@ -184,6 +184,18 @@ def test_rejected_records_are_compared_by_what_is_named_and_a_part_of_the_reason
     assert compared(Expected(filtered=2), filtered=1) == ["filtered: 2 expected, 1 found"]
 
 
+def test_a_difference_says_why_records_were_rejected_of_which_nothing_is_expected() -> None:
+    rows = ["rows: 1 expected (-), 0 found (+), 0 of them as expected", '  - {"id": 1}']
+    told = '  + {"value": "{\\"no\\": 1}", "reason": "no id"}'
+    assert compared(Expected(rows=[{"id": 1}]), rejected=[JUNK] * 5) == [
+        *rows,
+        "rejected: 5 found (+), of which expect says nothing",
+        *[told] * 3,
+        "  and 2 more",
+    ]
+    assert compared(Expected(rows=[{"id": 1}], rejected=[{"reason": "id"}]), rejected=[JUNK]) == rows
+
+
 def test_an_error_is_expected_by_a_part_of_it() -> None:
     failed = WrongDefinitionError("no rate for XYZ")
     assert list(error_differences(Expected(error="rate for"), failed)) == []
