@@ -31,6 +31,11 @@ def decoded(records):
 feed = decoded
 
 
+def with_map(records):
+    colour = F.create_map(F.lit("c"), F.lit("red"))
+    return records.select("offset", F.array(colour).alias("colours"), F.lit(None).cast("string").alias("day"))
+
+
 def with_batch_id(records):
     return records.select("offset", F.lit("mine").alias("batch_id"))
 
@@ -132,6 +137,11 @@ def test_state_goes_from_delivery_to_delivery_and_so_does_a_batch_that_failed(st
     again = deliver(trial)
     assert ([row["offset"] for row in again.rows], again.state) == ([2], {"records": 3})
     assert deliver(trial) == Delivered(committed={("orders", 0): 3}, state={"records": 3})  # type: ignore[dict-item]
+
+
+def test_a_map_is_a_dict_and_a_partition_column_may_be_null_in_all_rows(start: Start) -> None:
+    trial = start("with_map", processing={"partition-by": ["day"]})
+    assert deliver(trial, {"value": "a"}).rows == [{"offset": 0, "colours": [{"c": "red"}], "day": None}]
 
 
 @pytest.mark.parametrize(("format_", "output"), [("delta", "lake"), ("iceberg", "shop.sales.orders")])

@@ -113,7 +113,8 @@ def _is(expected: Any, found: Any) -> bool:  # noqa: PLR0911 (a line for each ty
         case _Part():
             return isinstance(expected, str) and expected in found
         case dict():
-            return isinstance(expected, dict) and expected.keys() == found.keys() and _agrees(expected, found)
+            named = {_name(key): value for key, value in found.items()}
+            return isinstance(expected, dict) and expected.keys() == named.keys() and _agrees(expected, named)
         case list():
             return isinstance(expected, list) and len(expected) == len(found) and all(map(_is, expected, found))
         case bytes():
@@ -148,14 +149,25 @@ def _instant(value: Any) -> datetime | None:
 
 def _shown(row: Row) -> str:
     """A row on one line, as YAML has it, too."""
-    return json.dumps(row, default=_plain, ensure_ascii=False)
+    return json.dumps(_plain(row), ensure_ascii=False)
 
 
-def _plain(value: Any) -> str:
+def _name(key: object) -> str:
+    """The key of a map as YAML has it, where all are texts."""
+    return str(_plain(key))
+
+
+def _plain(value: Any) -> Any:
     match value:
+        case dict():
+            return {_name(key): _plain(each) for key, each in value.items()}
+        case list():
+            return [_plain(each) for each in value]
         case bytes():
             return value.decode("utf-8", "backslashreplace")
         case date():
             return value.isoformat()
+        case str() | int() | float() | None:
+            return value
         case _:
             return str(value)

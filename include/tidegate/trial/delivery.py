@@ -10,6 +10,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+
 from tidegate.config.property_types import INT_MAX
 from tidegate.config.settings import Settings
 from tidegate.kafka.null_offset_store import NullOffsetStore
@@ -32,7 +34,7 @@ from tidegate.testing.offsets import MemoryOffsets
 from tidegate.testing.outbox import MemoryOutbox
 from tidegate.testing.run_log import MemoryRunLog
 from tidegate.testing.topics import MemoryTopics
-from tidegate.trial.outputs import OneCatalog, output_below, published_rows
+from tidegate.trial.outputs import OneCatalog, as_python, output_below, published_rows
 from tidegate.trial.records import ArrowSource, GivenRecord
 
 
@@ -41,9 +43,9 @@ class Delivered:
     """What a delivery made.
 
     `rows` are the published rows by column, in the order of topic, partition and offset if they have these columns;
-    timestamps are datetimes. A table's are without `batch_id`; of a change feed they are all of the table's. `rejected`
-    are records, each with its `reason`. `committed` has the group's offset by topic and partition, `state` what a
-    transform keeps under `commit-strategy: checkpoint`.
+    timestamps are datetimes, maps dicts. A table's are without `batch_id`; of a change feed they are all of the
+    table's. `rejected` are records, each with its `reason`. `committed` has the group's offset by topic and partition,
+    `state` what a transform keeps under `commit-strategy: checkpoint`.
     """
 
     rows: list[dict[str, Any]] = field(default_factory=list)
@@ -116,8 +118,9 @@ class Trial:
             return Delivered()
         rows = published_rows(self._output, self._catalog, batch.id, self._subscription.processing)
         order = [name for name in ("topic", "partition", "offset") if name in rows.column_names]
+        ordered = rows.sort_by([(name, "ascending") for name in order]) if order else rows
         return Delivered(
-            rows=(rows.sort_by([(name, "ascending") for name in order]) if order else rows).to_pylist(),
+            rows=as_python(ordered.to_pylist(), pa.list_(pa.struct(ordered.schema))),
             rejected=sorted(self._lake.rejected(output, receipt), key=lambda record: (record.at, record.offset)),
             filtered=published.filtered or 0,
         )

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Final, assert_never
+from typing import Any, Final, assert_never
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -59,6 +59,19 @@ def published_rows(output: Output, catalog: OneCatalog, batch_id: str, processin
             assert_never(output)
     kept = rows if processing.keys else rows.filter(pc.equal(rows[BATCH_ID], batch_id))
     return kept.drop_columns([BATCH_ID])
+
+
+def as_python(value: Any, kind: pa.DataType) -> Any:
+    """What `to_pylist` makes of a value of Arrow, with a dict for each map whose keys may be a dict's."""
+    if value is None or not pa.types.is_nested(kind):
+        return value
+    if pa.types.is_struct(kind):
+        return {each.name: as_python(value[each.name], each.type) for each in kind}
+    if not pa.types.is_map(kind):
+        return [as_python(each, kind.value_type) for each in value]
+    if pa.types.is_nested(kind.key_type):
+        return value
+    return {key: as_python(each, kind.item_type) for key, each in value}
 
 
 def _rows_in_folders(folder: str, partition_by: Sequence[str]) -> pa.Table:

@@ -151,6 +151,11 @@ def test_a_difference_is_what_is_missing_and_what_is_too_much() -> None:
     ]
 
 
+def test_a_difference_shows_a_map_as_a_mapping() -> None:
+    found = compared(Expected(rows=[]), rows=[{"colours": {7: [b"red"], date(2026, 1, 1): []}}])
+    assert found[1:] == ['  + {"colours": {"7": ["red"], "2026-01-01": []}}']
+
+
 @pytest.mark.parametrize(
     ("expected", "found", "is_same"),
     [
@@ -170,6 +175,9 @@ def test_a_difference_is_what_is_missing_and_what_is_too_much() -> None:
         ({"a": [1]}, {"a": [1]}, True),
         ({"a": [1]}, {"a": [1], "b": 1}, False),
         ([1, 2], [1], False),
+        ({"7": "1.5", "8": None}, {8: None, 7: Decimal("1.50")}, True),
+        ([{"2026-01-01": 1}], [{date(2026, 1, 1): 1}], True),
+        ({"7": 1}, {8: 1}, False),
     ],
 )
 def test_a_value_of_yaml_means_one_of_parquet(expected: object, found: object, *, is_same: bool) -> None:
