@@ -38,8 +38,8 @@ class JobOutput:
 
     def failure(self, how: str) -> BatchFailedError | UnavailableError:
         """The error of a job that ended so."""
-        lines = "\n".join(self._tail)
-        return self._said or BatchFailedError(f"the Spark job {how}: {self._last[:_LONGEST]}\nits last lines:\n{lines}")
+        lines = "\n".join(["\nits last lines:", *self._tail]) if self._tail else ""
+        return self._said or BatchFailedError(f"the Spark job {how}: {self._last[:_LONGEST]}{lines}")
 
 
 def _failure(document: str) -> BatchFailedError | UnavailableError | None:

@@ -61,6 +61,6 @@ def test_of_a_stack_trace_its_last_exception_is_told() -> None:
 
 
 def test_a_job_that_printed_nothing_says_that_and_a_long_last_line_is_cut() -> None:
-    assert str(failure()).startswith("the Spark job ended with status 1: it printed nothing\n")
+    assert str(failure()) == "the Spark job ended with status 1: it printed nothing"
     first = str(failure("x" * 9_000, "  ")).partition("\n")[0]
     assert first == "the Spark job ended with status 1: " + "x" * 500
