@@ -64,6 +64,8 @@ def load_transform(name: str) -> tuple[Callable[..., Any], ModuleType]:
         ) from None
     function = getattr(module, function_name, None)
     if not callable(function):
+        if hasattr(module, function_name):
+            raise TransformError(f"transform {name}: its {function_name} isn't a function ({module.__file__})")
         raise TransformError(f"transform {name}: {module.__file__} has no function {function_name}")
     return function, module
 
