@@ -35,6 +35,7 @@ from tidegate_spark.deserializers.step import DeserializationError, UnusableSche
 
 MARK = "tidegate-failure: "
 
+_EXITED = "the transform, or what it calls, ended the job's process"
 _RECORDS, _SYSTEM, _UNREACHABLE = "records", "system", "unreachable"
 
 # The classes of the SQL standard, with which Spark's errors say whose fault they are: cardinality, data, constraints,
@@ -85,6 +86,10 @@ class SparkUnreachableError(Exception):
     """Spark couldn't be reached, and nothing was begun."""
 
 
+class TerminatedError(SystemExit):
+    """Somebody wants the job's process to end: no failure of the job's."""
+
+
 class TransformRaisedError(Exception):
     """The cause was raised by the transform: when it was called, or when Spark computed what it had returned."""
 
@@ -99,7 +104,9 @@ def raised_by(transform: Callable[..., Any] | None, *, is_called: bool) -> Itera
     """Raise what is raised as a TransformRaisedError of this transform; without one as it is."""
     try:
         yield
-    except Exception as error:
+    except TerminatedError:
+        raise
+    except (Exception, SystemExit) as error:
         if transform is None:
             raise
         raise TransformRaisedError(transform, is_called=is_called) from error
@@ -136,6 +143,8 @@ def failure_of(error: BaseException) -> JobFailure:
     of_transform = error if isinstance(error, TransformRaisedError) else None
     is_of_records = _is_of_records(raised, is_called=of_transform is not None and of_transform.is_called)
     where = _where(raised) or _place_of_transform(raised, of_transform.transform if of_transform else None)
+    if isinstance(raised, SystemExit):
+        return JobFailure(_SYSTEM, f"{_EXITED} by sys.exit({raised.code!r}): raise an exception instead", where)
     if isinstance(raised, SparkUnreachableError):
         return JobFailure(_UNREACHABLE, _first_line(raised))
     if is_of_records:

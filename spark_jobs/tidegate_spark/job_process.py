@@ -14,7 +14,7 @@ from typing import Any, TypeVar, cast
 
 from pyspark.sql import SparkSession
 
-from tidegate_spark.job_failure import SparkUnreachableError, failure_of, origin, text_of
+from tidegate_spark.job_failure import SparkUnreachableError, TerminatedError, failure_of, origin, text_of
 
 T = TypeVar("T")
 
@@ -146,7 +146,7 @@ def reached() -> SparkSession:
 
 def _terminate(_signal: int, _frame: FrameType | None) -> None:
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
-    raise SystemExit(_TERMINATED)
+    raise TerminatedError(_TERMINATED)
 
 
 def _complain(message: str, secrets: Collection[str]) -> None:

@@ -25,6 +25,11 @@ FAILURES = [
     ("udf", "records", "ValueError: no rate for XYZ"),
     ("plain", "records", "KeyError: 'nope'"),
     ("refusing", "records", "TransformError: order 17 is from tomorrow: wait"),
+    (
+        "exiting",
+        "system",
+        "the transform, or what it calls, ended the job's process by sys.exit(0): raise an exception",
+    ),
     ("full", "system", FULL),
     ("full_worker", "system", FULL),
     ("importing", "system", "ModuleNotFoundError: No module named 'not_installed_here'"),

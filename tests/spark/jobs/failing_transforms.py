@@ -50,6 +50,10 @@ def refusing(_: DataFrame) -> DataFrame:
     raise TransformError("order 17 is from tomorrow: wait")  # refusing
 
 
+def exiting(_: DataFrame) -> DataFrame:
+    sys.exit(0)  # exiting
+
+
 def full(_: DataFrame) -> DataFrame:
     with Path("/dev/full").open("w") as disk:
         disk.write("x" * 100_000)  # full
