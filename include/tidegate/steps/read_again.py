@@ -1,7 +1,7 @@
 """Read again: the records of a batch that has ended, from its landing, or else from Kafka, exactly as they were."""
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from enum import StrEnum
@@ -15,8 +15,6 @@ from tidegate.steps.read_and_land import ReadingLander
 from tidegate.steps.verify_landed import gone_from_kafka
 
 log = logging.getLogger(__name__)
-
-_AGAIN = "again"
 
 
 class RecordsFrom(StrEnum):
@@ -64,10 +62,11 @@ def source_of(ctx: ProcessContext, batch: Batch) -> RecordsFrom:
 
 
 @contextmanager
-def landed_records(ctx: ProcessContext, batch: Batch) -> Iterator[Batch]:
+def landed_records(ctx: ProcessContext, batch: Batch, tokens: Sequence[str]) -> Iterator[Batch]:
     """The batch with files of exactly its records: those of its landing, or new ones that go when this is left.
 
-    Raises LostDataError, naming what is missing, where neither has all of them.
+    New ones are the last token's own: whoever has an older one gives way, and takes nothing that the last one's job
+    reads. What older ones have left goes. Raises LostDataError, naming what is missing, where neither has all of them.
     """
     damaged = missing_from_landing(ctx, batch)
     if damaged is None:
@@ -76,8 +75,9 @@ def landed_records(ctx: ProcessContext, batch: Batch) -> Iterator[Batch]:
     log.warning("%s", message(f"the landing can't be read again: {damaged}", batch, "its records come from Kafka"))
     if gone := missing_from_kafka(ctx, batch):
         raise _lost(batch, damaged, gone)
-    name = f"{batch.id}-{_AGAIN}"
-    ctx.landing.discard(batch.subscription, name, ())
+    *older, name = (f"{batch.id}-{token}" for token in tokens)
+    for each in older:
+        ctx.landing.discard(batch.subscription, each, ())
     landed = _read(ctx, replace(batch, id=name, shares=(tuple(r.at for r in batch.ranges),)))
     try:
         if landed.ranges != tuple(r for r in batch.ranges if not r.is_empty):

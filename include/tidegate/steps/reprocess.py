@@ -181,9 +181,10 @@ def reprocess(
     beyond = FIRST if newest is None else newest.generation
     generation = generations.begin(batch.id, output, request.by, request.note, beyond)
     try:
-        with landed_records(ctx, batch) as landed:
+        with landed_records(ctx, batch, _tokens_up_to(generations, generation)) as landed:
             made = _make(ctx, generations, generation, replace(landed, output=output), batch)
     except TidegateError as error:
+        _refuse_superseded(generations, generation, batch)
         if isinstance(error, _MAY_BE_THERE):
             raise
         generations.fail(generation)
@@ -264,6 +265,12 @@ def _produce_rejected(ctx: ProcessContext, letters: Outbox | None, generation: G
 
 def _staging(ctx: ProcessContext, generation: Generation, token: str) -> str:
     return ctx.lake.staging_of(generation.output, generation.batch_id, token, generation.number)
+
+
+def _tokens_up_to(generations: Generations, generation: Generation) -> list[str]:
+    """Those of the batch's deliveries, in their order, of which this one is the last."""
+    tokens = [token for each in generations.of(generation.batch_id) for token in each.tokens]
+    return tokens[: tokens.index(generation.tokens[-1]) + 1]
 
 
 def _refuse_superseded(generations: Generations, generation: Generation, batch: Batch) -> None:

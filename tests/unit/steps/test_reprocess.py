@@ -1,6 +1,7 @@
 """A published batch is made once more, and nothing else of it changes."""
 
 from collections.abc import Callable
+from contextlib import ExitStack
 from dataclasses import replace
 from typing import Any
 
@@ -25,6 +26,7 @@ from tidegate.model.records import last
 from tidegate.model.subscription import DeadLetterQueue, DelayedRetryTopic
 from tidegate.ports import Generation, GenerationOutcome, Lake, Landing, Processor
 from tidegate.runtime.pipeline import Pipeline
+from tidegate.steps.read_again import landed_records
 from tidegate.steps.reprocess import ReprocessRequest, preview_reprocess, reprocess
 from tidegate.testing.effects import Effect, watched
 from tidegate.testing.generations import MemoryGenerations
@@ -83,6 +85,21 @@ class Refused(On):
 
     def after(self, effect: Effect) -> None:
         """Too late."""
+
+
+class Killed:
+    """The process is killed before this method of a port: it does nothing more."""
+
+    def __init__(self, method: Callable[..., Any]) -> None:
+        self._effect, self._is_dead = Effect.of(method), False
+
+    def before(self, effect: Effect) -> None:
+        self._is_dead |= effect == self._effect
+        if self._is_dead:
+            raise Crash
+
+    def after(self, effect: Effect) -> None:
+        """Goes on."""
 
 
 def crash() -> None:
@@ -175,6 +192,16 @@ def test_of_two_the_one_that_began_first_gives_way(world: Reprocessed) -> None:
     with pytest.raises(StaleError, match="somebody else has taken up generation 2"):
         world.reprocess(watched(world.pipeline(), begin_too))
     assert world.found() is None
+
+
+def test_the_one_that_gives_way_says_so_where_the_other_has_taken_away_what_its_job_reads(world: Reprocessed) -> None:
+    def overtake() -> None:
+        world.reprocess()
+        raise BatchFailedError("PATH_NOT_FOUND")
+
+    with pytest.raises(StaleError, match="somebody else has taken up generation 2"):
+        world.reprocess(watched(world.pipeline(), Refused(Processor.run, overtake)))
+    assert [each.outcome for each in world.generations.of(world.batch.id)] == [GenerationOutcome.REPLACED]
 
 
 def test_what_fails_the_job_replaces_nothing_and_the_next_command_goes_on(world: Reprocessed) -> None:
@@ -331,6 +358,29 @@ def forget_landing(world: Reprocessed) -> None:
     world.landing.remove([file.uri for file in world.batch.files])
 
 
+def test_of_two_that_read_from_kafka_again_the_one_that_gives_way_leaves_the_files_of_the_other(
+    world: Reprocessed,
+) -> None:
+    forget_landing(world)
+    pipeline = world.pipeline()
+    with ExitStack() as earlier:
+        earlier.enter_context(landed_records(pipeline, world.batch, ["first"]))
+        with landed_records(pipeline, world.batch, ["first", "second"]) as later:
+            earlier.close()
+            world.landing.verify(later.files)
+    assert not world.landing.files
+
+
+@pytest.mark.parametrize("output", [None, OTHER])
+def test_what_a_killed_one_read_from_kafka_again_goes_with_the_next(world: Reprocessed, output: str | None) -> None:
+    forget_landing(world)
+    with pytest.raises(Crash):
+        world.reprocess(watched(world.pipeline(), Killed(Processor.run)))
+    assert len(world.landing.files) == 1
+    world.reprocess(request=replace(REQUEST, output=output))
+    assert not world.landing.files
+
+
 def expire(world: Reprocessed) -> None:
     world.topics.expire("orders", 2)
 
@@ -367,4 +417,4 @@ def test_records_that_kafka_lost_are_refused_by_name(
     with pytest.raises(LostDataError, match=rf"its 5 records can't be had any more.*{why}"):
         world.reprocess()
     assert world.found() is None
-    assert not [uri for uri in world.landing.files if "-again" in uri]
+    assert not [uri for uri in world.landing.files if f"/{world.batch.id}-" in uri]
