@@ -90,7 +90,7 @@ class BatchFailedError(TidegateError):
 
 
 class EarlierStepError(BatchFailedError):
-    """An earlier step of the run failed: what that one says is to be mended."""
+    """An earlier step of the run failed, or was ended by hand: what that one says is to be mended."""
 
 
 class RecordsFailedError(BatchFailedError):

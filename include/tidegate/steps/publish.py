@@ -63,7 +63,10 @@ def ready(ctx: Context, batch: Batch) -> Batch:
         case State.CLOSED:
             raise StaleError(message(f"the batch is abandoned: {batch.reason}", batch, "the next run plans anew"))
         case State.PLANNED | State.LANDED | State.PROCESSING:
-            why = f"the batch is only {batch.condition}, as an earlier step of its run failed: nothing is published"
+            why = (
+                f"the batch is only {batch.condition}, as an earlier step of its run failed, or was stopped or marked "
+                "by hand: nothing is published"
+            )
             raise EarlierStepError(message(why, batch, f"see the log of that step; {_what_follows(ctx, batch)}"))
         case _:
             assert_never(batch.state)
@@ -99,7 +102,8 @@ def publish_or_discard(ctx: Context, batch: Batch) -> Batch:
 def _what_follows(ctx: Context, batch: Batch) -> str:
     most = ctx.subscription.max_retries
     if batch.state is State.PROCESSING and ctx.ledger.tries(batch.id).counted > most:
-        return f"max-retries: {most} allows no delivery more"
+        died = f"if that died without a word, max-retries: {most} allows no delivery more"
+        return f"the next run delivers it again if its last delivery was interrupted, which doesn't count; {died}"
     return "the next run goes on with this batch"
 
 

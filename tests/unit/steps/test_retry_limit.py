@@ -21,6 +21,7 @@ from tidegate.model.errors import (
 )
 from tidegate.model.offsets import TopicPartition
 from tidegate.runtime.pipeline import Pipeline
+from tidegate.runtime.run import run_batch
 from tidegate.testing.clock import MemoryClock
 
 P0 = TopicPartition("orders", 0)
@@ -252,7 +253,7 @@ def test_deliveries_that_died_without_a_word_count_once_they_can_be_under_way_no
     [
         (0, "the next run goes on with this batch"),
         (1, "the next run goes on with this batch"),
-        (2, "max-retries: 1 allows no delivery more"),
+        (2, "the next run delivers .* if .* interrupted, .*; if that died without a word, max-retries: 1 allows no .*"),
     ],
 )
 def test_a_commit_behind_a_killed_step_promises_the_next_run_only_below_the_limit(deliveries: int, then: str) -> None:
@@ -263,8 +264,25 @@ def test_a_commit_behind_a_killed_step_promises_the_next_run_only_below_the_limi
     assert batch is not None
     for _ in range(deliveries):
         world.ledger.start_delivery(batch.id)
-    with pytest.raises(BatchFailedError, match=f"as an earlier step .*; see the log of that step; {then}$"):
+    why = "as an earlier step of its run failed, or was stopped or marked by hand: nothing is published"
+    with pytest.raises(BatchFailedError, match=f"{why} .*; see the log of that step; {then}$"):
         pipeline.settle(batch.id)
+
+
+@pytest.mark.parametrize(("cause", "state"), [(Cause.INTERRUPTED, "committed"), (Cause.DIED, "stopped")])
+def test_what_a_commit_beside_the_last_delivery_says_of_its_ends_is_what_the_next_run_does(
+    cause: Cause, state: str
+) -> None:
+    world = World()
+    world.produce(5)
+    pipeline = world.pipeline(max_retries=0)
+    batch = planned(pipeline)
+    assert batch is not None
+    delivery = world.ledger.start_delivery(batch.id)
+    with pytest.raises(BatchFailedError, match=r"delivers it again if .* interrupted.*; if that died .* no delivery"):
+        pipeline.settle(batch.id)
+    world.ledger.failed(batch.id, delivery, "no more", cause)
+    assert run_batch(pipeline, lambda _: None).state == state
 
 
 def test_rejected_records_fail_the_delivery_and_are_named() -> None:
