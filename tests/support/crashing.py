@@ -37,7 +37,7 @@ from tidegate.model.subscription import Subscription
 from tidegate.parquet import files
 from tidegate.ports import Connection, Processor, TableLog
 from tidegate.runtime.pipeline import Pipeline, open_pipeline
-from tidegate.runtime.run import DELIVERY_FAILED, Run, run_batch
+from tidegate.runtime.run import UNPROCESSED, Run, run_batch
 from tidegate.testing import copying
 from tidegate.testing.connections import MemoryConnections
 from tidegate.testing.copying import CopyingProcessor
@@ -330,9 +330,7 @@ class StepWatcher(Watcher, Protocol):
 
 def run_watched(pipeline: Pipeline, watcher: StepWatcher) -> Run:
     """One run in the order of its commit strategy, each step and effect of which is told; raises what it ends with."""
-    done = run_batch(
-        watched(pipeline, watcher), lambda said: watcher.enter("commit" if said == DELIVERY_FAILED else said)
-    )
+    done = run_batch(watched(pipeline, watcher), lambda said: watcher.enter("commit" if said == UNPROCESSED else said))
     if done.error is not None:
         raise done.error
     return done

@@ -29,7 +29,7 @@ _INTERRUPTED: Mapping[str, str] = {
     "commit": "the batch may be published or committed already, which the next run finds out",
 }
 """What an interrupt comes to, by the step in which it came."""
-DELIVERY_FAILED: Final = "the delivery failed: seeing what becomes of the batch"
+UNPROCESSED: Final = "this run hasn't processed the batch: seeing what becomes of it"
 
 
 @dataclass(slots=True)
@@ -77,8 +77,8 @@ class Run:
 def run_batch(pipeline: Pipeline, said: Callable[[str], None]) -> Run:
     """Plan, land, process and commit one batch, in its strategy's order; an error ends the run and stands in it.
 
-    So does an interrupt. Each step is said as it begins: by its name, the last one of a failed delivery as
-    `DELIVERY_FAILED`.
+    So does an interrupt. Each step is said as it begins: by its name, the last one behind a process that failed, or
+    found another delivery under way, as `UNPROCESSED`.
 
     The batch of a run that is refused is the open one, which stands in its way.
     """
@@ -138,7 +138,7 @@ class _Runner:
         except BatchFailedError as error:
             failed = error
         try:
-            with self._step(last, DELIVERY_FAILED if failed else last):
+            with self._step(last, UNPROCESSED if failed else last):
                 self.pipeline.settle(batch_id)
         except BatchFailedError as error:
             raise failed or error from None

@@ -1,9 +1,9 @@
-from world import World
+from world import World, planned
 
 from tidegate.model.batch import Outcome
 from tidegate.model.errors import LostDataError, StoppedError, UnavailableError
 from tidegate.ports import Ledger
-from tidegate.runtime.run import DELIVERY_FAILED, run_batch
+from tidegate.runtime.run import UNPROCESSED, run_batch
 from tidegate.testing.effects import Effect, watched
 
 
@@ -17,14 +17,27 @@ def test_a_batch_goes_through_and_the_run_says_what_it_did() -> None:
     assert run.to_json()["committed"] == {"orders-0": 3}
 
 
-def test_a_run_whose_delivery_failed_says_that_and_not_that_it_commits() -> None:
+def test_a_run_whose_delivery_failed_says_that_it_looks_and_not_that_it_commits() -> None:
     world = World()
     world.produce(3)
     world.processor.failures.append("no memory")
     said: list[str] = []
     run = run_batch(world.pipeline(max_retries=0), said.append)
     assert isinstance(run.error, StoppedError)
-    assert said == ["plan", "land", "process", DELIVERY_FAILED]
+    assert said == ["plan", "land", "process", UNPROCESSED]
+
+
+def test_a_run_beside_a_delivery_that_is_under_way_says_of_none_that_it_failed() -> None:
+    world = World()
+    world.produce(3)
+    pipeline = world.pipeline(max_retries=0)
+    batch = planned(pipeline)
+    assert batch is not None
+    world.ledger.start_delivery(batch.id)
+    said: list[str] = []
+    run = run_batch(pipeline, said.append)
+    assert "is under way" in str(run.error)
+    assert said == ["plan", "land", "process", "this run hasn't processed the batch: seeing what becomes of it"]
 
 
 def test_nothing_to_read_says_why() -> None:
