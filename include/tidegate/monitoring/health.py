@@ -4,7 +4,7 @@ Pure functions; `tidegate.monitoring.status` collects the facts.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from enum import StrEnum
 
@@ -20,6 +20,7 @@ from tidegate.steps.deliver import SILENT
 from tidegate.steps.loss import reset_command
 from tidegate.steps.ownership import how_to_move
 from tidegate.steps.produced_topics import how_to_create
+from tidegate.strategies.failure.strategy import AtLimit
 
 _SHOWN = timedelta(days=1)  # for so long a move of the group is worth a look
 _WATCHED_WITHIN = timedelta(minutes=5)  # a triggerer looks each minute
@@ -33,7 +34,7 @@ _NEEDS_A_PERSON: Mapping[str, str] = {
 }
 """Errors by which each run ends until somebody does something, and what."""
 _OF_A_DELIVERY = "BatchFailedError"
-"""Of a run whose delivery failed: a batch that is held says so itself, and no next run tries it again."""
+"""Of a run whose delivery failed."""
 
 
 class Verdict(StrEnum):
@@ -82,9 +83,10 @@ class Facts:
     any more; `unproducible` says which topics for failed records aren't there, where some that must be aren't. All are
     empty where Kafka didn't answer. `cleared_at` is when a batch was last cleared, `reset_at` when the group was last
     reset. `redelivery` is who had the open batch delivered again, until that begins; `delivery` is the age of the one
-    that has begun, and hasn't ended as far as anybody knows; `died`: the last one ended without a word; `is_scheduled`:
-    runs start without anybody. `absent` is a batch that this ledger has published and the output lacks, asked for only
-    where another ledger seems to have moved the group.
+    that has begun, and hasn't ended as far as anybody knows; `died`: the last one ended without a word; `to_be_held` is
+    how the next run holds the open batch, which has failed as often as it may; `is_scheduled`: runs start without
+    anybody. `absent` is a batch that this ledger has published and the output lacks, asked for only where another
+    ledger seems to have moved the group.
     `watched_records` are those that wait where runs start by what waits, as `schedule` says, None elsewhere;
     `oldest_waits` is for how long the oldest of them has waited by its own timestamp, None where that isn't known.
     `overdue` says that what the open batch's job made has waited too long to be stored. `is_draining`: the subscription
@@ -116,6 +118,7 @@ class Facts:
     redelivery: Decision | None = None
     delivery: DeliveryAge | None = None
     died: bool = False
+    to_be_held: AtLimit | None = None
     is_scheduled: bool = True
     is_draining: bool = False
     members_left: bool = False
@@ -159,7 +162,7 @@ def _outage(facts: Facts) -> Iterator[Finding]:
 def _held_batch(facts: Facts) -> Iterator[Finding]:
     if facts.open is None:
         return
-    batch, since, name = facts.open.batch, facts.open.since, facts.name
+    batch, since, name = _found_by_next_run(facts.open.batch, facts), facts.open.since, facts.name
     match batch.state, batch.resolution:
         case State.HELD, Resolution.STOP:
             cure = "see why its last delivery died" if facts.died else "mend what failed it"
@@ -192,7 +195,7 @@ def _draining(facts: Facts) -> Iterator[Finding]:
     if not facts.is_draining:
         return
     action, batch = _unsubscribe_again(facts), facts.open.batch if facts.open else None
-    if batch is not None and batch.state is State.HELD:
+    if batch is not None and _is_held(facts):
         action = f"clear batch {batch.id} first; then {action}"
     elif batch is not None and _waits_for_commit(facts):
         action = f"commit batch {batch.id} first; then {action}"
@@ -282,7 +285,7 @@ def _failing_runs(facts: Facts) -> Iterator[Finding]:
     run = facts.last_run
     if run is None or run.error is None or run.failing_since is None or _is(run, "StoppedError"):
         return
-    if (_is(run, _OF_A_DELIVERY) and _is_held(facts)) or was_answered(facts):
+    if (_is_by_batch(run) and _is_held(facts)) or was_answered(facts):
         return
     if (_is(run, "LostDataError") and _is_by_loss(facts)) or _is_by_topics(facts, run):
         return
@@ -364,8 +367,20 @@ def _is(run: LastRun, kind: str) -> bool:
     return run.error is not None and kind in kinds(run.error)
 
 
+def _is_by_batch(run: LastRun) -> bool:
+    """Whether what the batch came to failed it: one that is held says so itself, and no next run tries it again."""
+    return _is(run, _OF_A_DELIVERY) or _is(run, "MisfitError")
+
+
 def _is_held(facts: Facts) -> bool:
-    return facts.open is not None and facts.open.batch.state is State.HELD
+    return facts.open is not None and _found_by_next_run(facts.open.batch, facts).state is State.HELD
+
+
+def _found_by_next_run(batch: Batch, facts: Facts) -> Batch:
+    """The open batch, held if it has failed as often as it may."""
+    if facts.to_be_held is None:
+        return batch
+    return replace(batch, state=State.HELD, resolution=facts.to_be_held.resolution, reason=facts.to_be_held.reason)
 
 
 def was_answered(facts: Facts) -> bool:
@@ -376,7 +391,7 @@ def was_answered(facts: Facts) -> bool:
     if _is(run, "LostDataError"):
         return not facts.lost and facts.reset_at is not None and facts.reset_at > run.ended_at
     done = [at for at in (facts.cleared_at, facts.reset_at) if at is not None and at > run.ended_at]
-    asks = _is(run, _OF_A_DELIVERY) or _is(run, "StoppedError")
+    asks = _is_by_batch(run) or _is(run, "StoppedError")
     return asks and (facts.redelivery is not None or (bool(done) and not _is_held(facts)))
 
 

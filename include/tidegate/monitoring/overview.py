@@ -10,6 +10,7 @@ from datetime import UTC, datetime
 from typing import Any, Final
 
 from tidegate.ledger.overview import Entry, Overview
+from tidegate.model.batch import Resolution
 from tidegate.model.offsets import TopicPartition
 from tidegate.monitoring.health import (
     Facts,
@@ -22,6 +23,7 @@ from tidegate.monitoring.health import (
 )
 from tidegate.monitoring.moves import Move
 from tidegate.steps.clear import answered
+from tidegate.strategies.failure.strategy import AtLimit
 
 UNKNOWN: Final = "UNKNOWN"
 """Of a subscription with which nothing is wrong as far as the ledger knows, and of which Kafka was never asked."""
@@ -183,12 +185,23 @@ def _facts(entry: Entry, known: Mapping[str, Any], now: datetime) -> Facts:
         redelivery=entry.redelivery,
         delivery=entry.delivery,
         died=entry.died,
+        to_be_held=_to_be_held(entry, seen_open),
         is_scheduled=known.get("is_scheduled", True),
         members_left=known.get("members_left", False) and not _has_run_since(entry),
         cleared_at=entry.decision.at if entry.decision else _instant(known.get("cleared_at")),
         reset_at=_instant(known.get("reset_at")),
         moves=tuple(map(_move, known.get("moves", ()))),
     )
+
+
+def _to_be_held(entry: Entry, seen_open: Mapping[str, Any]) -> AtLimit | None:
+    """How the next run was seen to hold the open batch, if nothing has become of it since."""
+    told = seen_open.get("to_be_held")
+    if told is None or entry.open is None or entry.redelivery is not None:
+        return None
+    if (entry.open.batch.id, entry.open.since) != (seen_open["batch_id"], _instant(seen_open["since"])):
+        return None
+    return AtLimit(Resolution(told["resolution"]), told["reason"])
 
 
 def _has_answered_since(entry: Entry) -> bool:

@@ -34,9 +34,11 @@ from tidegate.steps.loss import Lost, OlderTopics, lost_positions, partitions_of
 from tidegate.steps.observe import offsets_from_ledger
 from tidegate.steps.ownership import other_cluster, other_store
 from tidegate.steps.produced_topics import said_unproducible
+from tidegate.steps.retry_limit import at_limit
 from tidegate.steps.selection import left_unread, visible_partitions
 from tidegate.steps.starts import known_offsets, starts
 from tidegate.strategies.commit.unsynced_state import unsynced
+from tidegate.strategies.failure.strategy import AtLimit
 
 _RETRY_TOPIC = re.compile(r".*_retry_\d+")
 _SEEN = 20  # batches in which moves of the group are looked for, however few are to be shown
@@ -95,7 +97,7 @@ class Status:
             "last_run": _run_to_json(facts.last_run, answered=was_answered(facts)) if facts.last_run else None,
             "members_left": facts.members_left,
             "answered_at": _text(contact.since) if contact and contact.has_answered else None,
-            "open": outcome_to_json(facts.open) | {"overdue": facts.overdue} if facts.open else None,
+            "open": _open_to_json(facts.open, facts) if facts.open else None,
             "batches": [outcome_to_json(o) for o in self.history],
             "losses": [asdict(loss) for loss in self.losses],
             "clearances": [
@@ -149,6 +151,11 @@ def outcome_to_json(outcome: HistoryEntry) -> dict[str, Any]:
     }
 
 
+def _open_to_json(entry: HistoryEntry, facts: Facts) -> dict[str, Any]:
+    held = None if facts.to_be_held is None else asdict(facts.to_be_held)
+    return outcome_to_json(entry) | {"overdue": facts.overdue, "to_be_held": held}
+
+
 def status_of(pipeline: Pipeline, limit: int, no_run: str | None = None) -> Status:
     """Ask Kafka and the ledger; without Kafka, what the ledger knows. `no_run` is as in `health.Facts`.
 
@@ -175,6 +182,7 @@ def status_of(pipeline: Pipeline, limit: int, no_run: str | None = None) -> Stat
         redelivery=redelivery(entry.batch, ledger) if entry else None,
         delivery=_delivery_age(entry.batch, ledger) if entry else None,
         died=entry is not None and ledger.tries(entry.batch.id).causes[-1:] == (Cause.DIED,),
+        to_be_held=_to_be_held(entry.batch, pipeline) if entry else None,
         is_scheduled=subscription.schedule is not None,
         is_draining=pipeline.definitions.is_draining(name),
         overdue=any(unsynced(o.batch, o.since, now, limit_ms) for o in history),
@@ -288,6 +296,11 @@ def _left_retries(
     for at, unread in left_unread(retried, partitions, source).items():
         waiting[at.topic] += unread
     return {topic: number for topic, number in waiting.items() if number}
+
+
+def _to_be_held(batch: Batch, pipeline: Pipeline) -> AtLimit | None:
+    decided = at_limit(batch, pipeline.subscription, pipeline.ledger)
+    return None if decided is None or decided.resolution.discards else decided
 
 
 def _delivery_age(batch: Batch, ledger: Ledger) -> DeliveryAge | None:

@@ -21,7 +21,7 @@ from tidegate.ledger.stored_definitions import SqlStoredDefinitions
 from tidegate.model.batch import Cause, Resolution
 from tidegate.model.subscription import DelayedRetryTopic
 from tidegate.monitoring.overview import counts, selected, standings
-from tidegate.monitoring.status import status_of
+from tidegate.monitoring.status import outcome_to_json, status_of
 from tidegate.ports import Decision
 from tidegate.runtime.pipeline import Pipeline
 from tidegate.steps.clear import answered
@@ -136,6 +136,26 @@ def test_of_a_batch_whose_last_delivery_died_nobody_is_to_mend_anything(url: str
     ledger.resolve(batch.id, Resolution.STOP, "ended without a word")
     (one,) = standings(["flights"], overview(url))
     assert one.finding.action.startswith("see why its last delivery died, then `tidegate clear flights`")
+
+
+def test_a_batch_that_the_next_run_stops_is_told_until_somebody_or_a_delivery_changes_that(url: str) -> None:
+    ledger, runs = SqlLedger(url), SqlRunLog(url)
+    batch = landed(ledger, plan(subscription="flights"))
+    ledger.failed(batch.id, ledger.start_delivery(batch.id), "division by zero")
+    runs.ended("flights", "division by zero", "RecordsFailedError")
+    seen = outcome_to_json(ledger.history("flights", 1)[0])
+    held = {"resolution": "stop", "reason": "the retry limit was reached: division by zero"}
+    Observations(url).note("flights", {**FINE, "open": {**seen, "to_be_held": held}})
+
+    def told() -> list[str]:
+        (one,) = standings(["flights"], overview(url))
+        return [str(each.verdict) for each in one.findings]
+
+    assert told() == ["STOPPED"]
+    ledger.clear(batch.id, Decision("ada", ledger.now()))
+    assert told() == ["OK"]
+    ledger.failed(batch.id, ledger.start_delivery(batch.id), "division by zero")
+    assert told() == ["OK"]
 
 
 def test_a_batch_that_has_stopped_since_shows_at_once(url: str) -> None:

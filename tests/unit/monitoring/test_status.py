@@ -16,8 +16,10 @@ from tidegate.model.errors import (
     BatchFailedError,
     GroupInUseError,
     LostDataError,
+    MisfitError,
     OvertakenError,
     StaleError,
+    StoppedError,
     TidegateError,
     TransitionError,
     UnavailableError,
@@ -599,6 +601,30 @@ def test_of_a_batch_whose_last_delivery_died_nobody_is_to_mend_anything() -> Non
     run_batch(pipeline, lambda _: None)
     (found,) = status_of(pipeline, 10).findings
     assert (found.verdict, found.action.partition(",")[0]) == ("STOPPED", "see why its last delivery died")
+
+
+def test_a_batch_that_has_failed_as_often_as_it_may_is_told_as_the_plan_tells_it() -> None:
+    world = World()
+    world.produce(5)
+    pipeline = world.pipeline(max_retries=0)
+
+    def refuse(*_: Any) -> None:
+        raise MisfitError("column rate is a string, and the table has a double")
+
+    world.lake.publish = refuse  # type: ignore[method-assign]
+    run = run_batch(pipeline, lambda _: None)
+    assert (run.state, type(run.error)) == ("failed", MisfitError)
+    with pytest.raises(StoppedError, match=r"the retry limit was reached.*`tidegate clear orders` has the") as told:
+        pipeline.preview()
+    (found,) = status_of(pipeline, 10).findings
+    assert found.verdict == "STOPPED"
+    assert "the retry limit was reached: column rate is a string" in found.reason
+    assert found.reason.splitlines()[1] in str(told.value)
+    assert found.action.startswith("mend what failed it, then `tidegate clear orders` has the batch delivered again")
+    world.clock.wait(1)
+    pipeline.clear("ada", "the table is mended")
+    (found,) = status_of(pipeline, 10).findings
+    assert found.reason.startswith("ada answered redeliver")
 
 
 def test_a_delivery_under_way_is_told_and_not_how_the_run_before_it_failed() -> None:
