@@ -11,6 +11,8 @@ from tidegate.config.settings import Settings
 from tidegate.dead_letters.letter import DeadLetterFilter
 from tidegate.ledger.sql import SqlLedger
 from tidegate.model.batch import Outcome
+from tidegate.model.errors import StaleError
+from tidegate.operations.actions.redriving import preview_redrive
 from tidegate.testing.redriving import MemoryDeadLetters
 
 
@@ -34,3 +36,14 @@ def test_what_a_published_batch_rejected_became_dead_letters_only_where_the_stra
         assert there.list(DeadLetterFilter(topic="orders"), 9).gone == 0, "those that weren't asked for aren't gone"
     with opened("others", tmp_path, "127.0.0.1:1", failure_strategy=strategy) as letters:
         assert letters.dead_lettered() == 0
+
+
+def test_a_redrive_from_a_topic_that_is_not_there_says_that_and_not_to_choose_other_letters(tmp_path: Path) -> None:
+    with opened("orders", tmp_path, "127.0.0.1:1", failure_strategy="dead-letter-queue") as letters:
+        missing = replace(letters, topic=MemoryDeadLetters("letters"))
+        said = (
+            r"^there is nothing to redrive: topic letters isn't there, or the connection's user may not see it, and "
+            r"the ledger knows of no .* \(subscription orders\); if it is there, let the connection's user see it$"
+        )
+        with pytest.raises(StaleError, match=said):
+            preview_redrive(missing, {}, "ada")

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 
 from tidegate.dead_letters.letter import DeadLetterFilter
+from tidegate.dead_letters.listing import said_missing
 from tidegate.dead_letters.redriver import RedriveRequest, Survey, Tally
 from tidegate.dead_letters.targets import Targets
 from tidegate.model.counting import counted
@@ -60,6 +61,9 @@ def preview_redrive(
         raise StaleError(message(why, place, remedy))
     found = letters.survey(order)
     tally = found.tally
+    if not found.is_there:
+        why = f"there is nothing to redrive: {said_missing(topic, 0)}"
+        raise StaleError(message(why, location(subscription=name), "if it is there, let the connection's user see it"))
     if not tally.total:
         why = f"there is nothing to redrive{_left_out(tally)}"
         raise StaleError(message(why, place, "choose other letters"))
