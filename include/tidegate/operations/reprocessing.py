@@ -33,14 +33,17 @@ class Chosen:
 
 
 def chosen_batch(pipeline: Pipeline, batch_id: str) -> Chosen:
-    """One batch of the subscription. Raises StaleError for another's, and one that the ledger doesn't know."""
+    """One batch of the subscription.
+
+    Raises StaleError for another's, WrongDefinitionError for one that the ledger doesn't know.
+    """
     name = pipeline.subscription.name
     try:
         batch = pipeline.ledger.batch(batch_id)
     except StaleError:
         why = "the ledger has no such batch, or has it no more, as `tidegate prune` removes batches after retention.ms"
         remedy = f"`tidegate batches {name}` lists those that it has"
-        raise StaleError(
+        raise WrongDefinitionError(
             message(f"{why}: nothing was reprocessed", location(subscription=name, batch=batch_id), remedy)
         ) from None
     if batch.subscription != name:

@@ -101,7 +101,7 @@ def test_an_unknown_batch_is_refused_by_name() -> None:
         r"no such batch, or has it no more, as `tidegate prune` .*\(subscription orders, batch b9\); "
         r"`tidegate batches orders` lists those that it has$"
     )
-    with pytest.raises(StaleError, match=said):
+    with pytest.raises(WrongDefinitionError, match=said):
         chosen_batch(World().pipeline(), "b9")
 
 
