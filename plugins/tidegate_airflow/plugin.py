@@ -6,7 +6,7 @@ from urllib.parse import urlsplit
 from airflow.configuration import conf
 from airflow.plugins_manager import AirflowPlugin
 
-from tidegate_airflow import preloading, run_notes
+from tidegate_airflow import import_from_dags_folder, preloading, run_notes
 
 
 class TidegatePlugin(AirflowPlugin):  # type: ignore[misc]  # Airflow's types aren't followed
@@ -21,6 +21,7 @@ class TidegatePlugin(AirflowPlugin):  # type: ignore[misc]  # Airflow's types ar
         from tidegate_airflow.page.app import PREFIX, page_app  # noqa: PLC0415 (the API server alone needs it)
         from tidegate_airflow.rest.app import rest_app  # noqa: PLC0415 (see above)
 
+        import_from_dags_folder()
         return [
             {"app": page_app(), "url_prefix": PREFIX, "name": "tidegate page"},
             {"app": rest_app(), "url_prefix": "/tidegate", "name": "tidegate"},

@@ -572,6 +572,27 @@ def test_what_is_old_is_looked_at_behind_the_page(
     assert observed == ["flights"]
 
 
+@pytest.mark.parametrize(
+    ("transform", "group", "said"),
+    [
+        ("nomodule:placed", "flights-lake", "there is no module nomodule in"),
+        ("json:dunps", "flights-lake", "has no function dunps; did you mean dumps?"),
+        ("json:dumps", "orders-lake", "consumer.group.id is also that of"),
+    ],
+)
+def test_a_look_behind_the_page_tells_of_what_keeps_its_dag_away(
+    viewer: TestClient, define: Callable[..., Path], transform: str, group: str, said: str
+) -> None:
+    define("flights", spark=f"spark_default\n  transform: {transform}", group=group)
+    define("orders")
+    look("flights")
+    page = Page(viewer.get("/").text)
+    assert page.rows()[0] == ("flights", "STALLED")
+    text = " ".join("".join(page.said).split())
+    assert "its definition is broken, no DAG runs it" in text
+    assert said in text
+
+
 def test_a_dag_that_is_no_subscription_is_told_so(viewer: TestClient) -> None:
     answer = viewer.get("/subscriptions/somebody-elses-dag")
     assert answer.status_code == 404

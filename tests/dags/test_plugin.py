@@ -40,10 +40,15 @@ print(json.dumps({
 
 
 def test_the_page_is_mounted_before_rest_and_below_airflows_own_path(monkeypatch: pytest.MonkeyPatch) -> None:
-    from tidegate_airflow.plugin import TidegatePlugin  # noqa: PLC0415 (imports Airflow)
+    from airflow.configuration import conf  # noqa: PLC0415 (imports Airflow)
 
+    from tidegate_airflow.plugin import TidegatePlugin  # noqa: PLC0415 (see above)
+
+    dags = conf.get("core", "dags_folder")
+    monkeypatch.setattr(sys, "path", [each for each in sys.path if each != dags])
     plugin = TidegatePlugin()
     assert [each["url_prefix"] for each in plugin.fastapi_apps] == ["/tidegate/page", "/tidegate"]
+    assert dags in sys.path, "transforms may lie there"
     monkeypatch.setenv("AIRFLOW__API__BASE_URL", "https://example.test/data/airflow/")
     assert [each["href"] for each in plugin.external_views] == [
         "/data/airflow/tidegate/page/",

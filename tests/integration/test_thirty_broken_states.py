@@ -476,9 +476,7 @@ STATES = {
     "a mistyped column": State(failing("broken:mistyped"), "valeu", MEND, verdict="STOPPED"),
     "raise_error": State(failing("broken:raising"), "order 17 has no country", MEND, verdict="STOPPED"),
     "a transform that raises": State(failing("broken:python"), "no rate for XYZ", MEND, verdict="STOPPED"),
-    "no such module": State(
-        failing("broken_too:f"), "there is no module broken_too", "put it where", verdict="STOPPED"
-    ),
+    "no such module": State(failing("broken_too:f"), "there is no module broken_too", "put it there", run=2),
     "no such function": State(failing("broken:pyton"), "has no function pyton", "did you mean python?", run=2),
     "a transform that returns nothing": State(
         failing("broken:nothing"), "returned None", "return a Spark DataFrame", verdict="STOPPED"

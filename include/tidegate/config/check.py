@@ -190,14 +190,13 @@ def _transform_problems(drafts: Sequence[Draft], jobs: Path, longest: float | No
     named = [(reading, draft.processing.transform) for reading, draft in drafts if draft.processing.transform]
     files = TransformFiles(jobs)
     complaints = {name: wrong for name in {name for _, name in named} if (wrong := files.wrong(name))}
-    rules = {name: "no-function" for name in complaints if files.has_module(name)}
     if longest is not None:
         rest = sorted({name for _, name in named} - complaints.keys())
         complaints |= import_complaints(rest, jobs, longest, CALLS)
     path = "processing.transform"
     for reading, name in named:
         if name in complaints:
-            yield problem_at(reading, path, f"{path}: {complaints[name]}", rules.get(name, "no-transform"), name)
+            yield problem_at(reading, path, f"{path}: {complaints[name]}", "no-transform", name)
 
 
 def _shared_names(drafts: Sequence[Draft]) -> Iterator[Problem]:

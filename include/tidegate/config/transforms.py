@@ -43,10 +43,6 @@ class TransformFiles:
     def __post_init__(self) -> None:
         importlib.invalidate_caches()
 
-    def has_module(self, transform: str) -> bool:
-        """Whether the module of one that was looked at is there, and can be read."""
-        return isinstance(self._looked.get(transform.partition(":")[0]), _Look)
-
     def wrong(self, transform: str) -> str | None:
         """What a look finds wrong with `module:function`, None if nothing."""
         module, _, function = transform.partition(":")
@@ -148,7 +144,8 @@ def _looked_at(jobs: Path, module: str) -> _Look | str:
     """The names of a module, or what is wrong with its file; what has no file of source may have any name."""
     spec = find_module(module, jobs)
     if spec is None:
-        return f"there is no module {module} in {jobs}, nor among what Python imports here"
+        where = "put it there (`airflow tidegate` also looks in Airflow's dags folder)"
+        return f"there is no module {module} in {jobs}, nor among what Python imports here: {where}"
     if spec.origin is None:
         return _Look(", ".join(spec.submodule_search_locations or ()), frozenset())
     if not (spec.origin.endswith(tuple(SOURCE_SUFFIXES)) and Path(spec.origin).is_file()):

@@ -34,7 +34,7 @@ log = logging.getLogger(__name__)
 STORED: Final = Path("REST")
 """The folder that problems name, of definitions that aren't files."""
 _CLASHES = OUTPUT_PROBLEMS | {"shared-name", "shared-group", "held-group", "shared-retry-topic"}
-_ABSENT = {"no-function", "no-job"}  # a module that this process doesn't find may be there for others, as in Airflow
+_ABSENT = {"no-transform", "no-job"}
 _AS_IT_IS: Mapping[str, object] = MappingProxyType({})
 
 
@@ -101,8 +101,8 @@ class AllDefinitions:
         """The subscription of this name, if a run of it would write into nobody else's output, and has what it calls.
 
         `beside` is what `at_hand` has said just now, for who loads many: it reads all definitions. Raises
-        DefinitionError, as `load` does, and where its output is another's, or has something of another format, or a
-        job's file, or a function in its module, isn't there.
+        DefinitionError, as `load` does, and where its output is another's, or has something of another format, or its
+        job's file or its transform isn't there.
         """
         subscription = self.load(name)
         file = str(self.path(subscription))
@@ -118,8 +118,8 @@ class AllDefinitions:
     def refused(self) -> Mapping[str, Sequence[Problem]]:
         """What keeps definitions from being used beside what each says by itself, by their subscriptions' names.
 
-        That is what they have in common with others and only one may have, and a job's file, or a function in its
-        module, that isn't there.
+        That is what they have in common with others and only one may have, and a job's file or a transform that isn't
+        there.
         """
         stored = self._stored_report()
         found: dict[str, list[Problem]] = defaultdict(list)

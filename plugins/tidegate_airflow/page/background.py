@@ -8,12 +8,13 @@ from collections.abc import Callable, Iterable
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as NotYetError
 from datetime import datetime, timedelta
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any, Final, TypeVar
 
 from tidegate.config.settings import Settings
 from tidegate.model.errors import TidegateError
-from tidegate.monitoring.observing import observe
+from tidegate.monitoring.observing import Refused, observe
+from tidegate.runtime.definitions import AllDefinitions
 from tidegate_airflow.connections import DatabaseConnections
 from tidegate_airflow.rest.refused import RefusedError
 
@@ -29,7 +30,14 @@ _Answer = TypeVar("_Answer")
 
 def look(name: str) -> object:
     """Observe a subscription, as this process is set up."""
-    return observe(name, Settings.from_environment(os.environ), DatabaseConnections())
+    settings = Settings.from_environment(os.environ)
+    return observe(name, settings, DatabaseConnections(), _refused(settings, time.monotonic() // FRESH.total_seconds()))
+
+
+@lru_cache(maxsize=1)
+def _refused(settings: Settings, _time: float) -> Refused:
+    """Kept for a time, as it reads all definitions."""
+    return AllDefinitions(settings).refused()
 
 
 class Background:

@@ -399,21 +399,21 @@ def test_a_transform_is_found_without_importing_it(home, define, function):
 
 
 @pytest.mark.parametrize(
-    ("transform", "rule", "said"),
+    ("transform", "said"),
     [
-        ("transforms.fligths:departures", "no-transform", "there is no module transforms.fligths in"),
-        ("flights:departures", "no-transform", "/spark_jobs, nor among what Python imports here"),
-        ("transforms:departures", "no-function", "__init__.py has no function departures"),
-        ("transforms.flights:departure", "no-function", "did you mean departures?"),
-        ("transforms.flights:inner", "no-function", "has no function inner"),
-        ("broken:x", "no-transform", "isn't Python"),
-        ("nulls:x", "no-transform", "isn't Python"),
+        ("transforms.fligths:departures", "there is no module transforms.fligths in"),
+        ("flights:departures", "/spark_jobs, nor among what Python imports here: put it there"),
+        ("transforms:departures", "__init__.py has no function departures"),
+        ("transforms.flights:departure", "did you mean departures?"),
+        ("transforms.flights:inner", "has no function inner"),
+        ("broken:x", "isn't Python"),
+        ("nulls:x", "isn't Python"),
     ],
 )
-def test_a_transform_that_is_not_there(home, define, transform, rule, said):
+def test_a_transform_that_is_not_there(home, define, transform, said):
     define("a", processing=f"  transform: {transform}\n")
     report = checked(home)
-    assert told(report) == [("a.yaml", 6, "processing.transform", rule)]
+    assert told(report) == [("a.yaml", 6, "processing.transform", "no-transform")]
     assert said in report.problems[0].message
 
 

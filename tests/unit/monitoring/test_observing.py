@@ -38,6 +38,7 @@ def test_of_many_errors_in_a_definition_the_first_are_named_and_the_others_count
     ("written", "said"),
     [
         ("transform: mine:nofunc", "mine.py has no function nofunc; did you mean func?"),
+        ("transform: nomodule:func", "there is no module nomodule in"),
         ("job: nowhere.py", "there is no file"),
     ],
 )
@@ -70,15 +71,6 @@ def test_the_open_batch_of_a_definition_that_is_broken_is_told(tmp_path: Path, w
         status_text.print_all([none, told])
     assert captured.get().count(" open: ") == 1
     assert f"  open: batch {batch.id} is landed since" in captured.get()
-
-
-def test_a_module_that_this_process_does_not_find_is_none_of_its_business(tmp_path: Path) -> None:
-    """Airflow also looks in its folders of DAGs and plugins, where a command line doesn't."""
-    settings = Settings.from_environment({"TIDEGATE_HOME": str(tmp_path), "AIRFLOW_HOME": str(tmp_path)})
-    settings.subscriptions.mkdir(parents=True)
-    (settings.subscriptions / "orders.yaml").write_text(LEAST.replace("output: out", "output: out, transform: a.b:c"))
-    (told,) = status_documents(["orders"], settings, MemoryConnections(), 10)
-    assert "its definition is broken" not in told["reason"]
 
 
 def test_a_file_whose_name_is_none_says_how_it_may_be_named(tmp_path: Path) -> None:

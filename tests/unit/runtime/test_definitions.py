@@ -222,9 +222,13 @@ def test_what_would_write_into_another_ones_output_is_not_run(tmp_path: Path, mo
 
 @pytest.mark.parametrize(
     ("written", "said"),
-    [("transform: mine:nofunc", "has no function nofunc; did you mean func?"), ("job: nowhere.py", "there is no file")],
+    [
+        ("transform: mine:nofunc", "has no function nofunc; did you mean func?"),
+        ("transform: nomodule:func", "there is no module nomodule in"),
+        ("job: nowhere.py", "there is no file"),
+    ],
 )
-def test_what_names_a_function_or_a_job_that_is_not_there_is_not_run(
+def test_what_names_a_transform_or_a_job_that_is_not_there_is_not_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, written: str, said: str
 ) -> None:
     monkeypatch.setenv("TIDEGATE_HOME", str(tmp_path))
@@ -238,13 +242,3 @@ def test_what_names_a_function_or_a_job_that_is_not_there_is_not_run(
         error = json.loads(refused.stdout)["error"]
         assert (refused.exit_code, error.startswith(f"{file}:3: error: "), said in error) == (2, True, True), command
     assert {each.name for each in tmp_path.iterdir()} == {"include", "spark_jobs"}
-
-
-def test_a_module_that_this_process_does_not_find_keeps_no_run_from_beginning(
-    definitions: AllDefinitions, settings: Settings
-) -> None:
-    """Airflow also looks in its folders of DAGs and plugins, where a command line doesn't."""
-    (settings.subscriptions / "flights.yaml").write_text(
-        text("flights").replace("{output", "{transform: a.b:c, output")
-    )
-    assert definitions.load_to_run("flights").processing.transform == "a.b:c"
