@@ -60,7 +60,8 @@ def load_transform(name: str) -> tuple[Callable[..., Any], ModuleType]:
             how = f"which package {package} doesn't have; correct the import" if package else "install it"
             raise TransformError(f"transform {name}: {module_name} needs {error.name}, {how}") from error
         raise TransformError(
-            f"transform {name}: there is no module {error.name}; put it where Python finds it"
+            f"transform {name}: there is no module {error.name}; put it into the folder spark_jobs of TIDEGATE_HOME "
+            "(`tidegate settings` shows it)"
         ) from None
     function = getattr(module, function_name, None)
     if not callable(function):

@@ -316,7 +316,10 @@ def test_what_workers_are_given_is_whole(tmp_path):
 @pytest.mark.parametrize(
     ("transform", "told"),
     [
-        ("transforms.trains:departures", "there is no module transforms.trains"),
+        (
+            "transforms.trains:departures",
+            r"there is no module transforms\.trains; put it into the folder spark_jobs of TIDEGATE_HOME \(`tidegate s",
+        ),
         ("transforms.flights:arrivals", r"flights\.py has no function arrivals"),
         ("transforms.flights:_ROW", r"its _ROW isn't a function \(.*flights\.py\)"),
         ("transforms.flights", "isn't written as module:function"),
