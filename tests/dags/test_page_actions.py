@@ -568,6 +568,7 @@ def test_what_airflow_would_refuse_is_not_offered_as_a_run(stand: Make) -> None:
         ("reset", {}, "give exactly one of to, offsets and by"),
         ("reset", {"to": "yesterday"}, "is neither earliest nor latest, nor a time"),
         ("reset", {"by": "many"}, "By must be a whole number of at most 18 digits"),
+        ("drain", {"runs": "99"}, "runs must be from 1 to 20"),
         ("replay", {"from": "earliest", "to": "latest"}, "Output is required: fill it in"),
         ("replay", {"from": "earliest", "to": "latest", "output": "data/lake/x"}, "there is nothing to replay"),
         ("redrive", {}, "there is nothing to redrive"),

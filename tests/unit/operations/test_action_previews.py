@@ -261,6 +261,12 @@ def test_a_drain_takes_as_many_runs_as_batches_wait(waiting: int, runs: int) -> 
     assert seen.params == {"runs": runs}
 
 
+@pytest.mark.parametrize("runs", [-3, 0, 21])
+def test_a_drain_of_more_runs_than_are_begun_at_once_or_of_none_is_refused(runs: int) -> None:
+    with pytest.raises(WrongDefinitionError, match="runs must be from 1 to 20"):
+        preview_drain(World().pipeline(), runs)
+
+
 def test_a_drain_counts_the_open_batch_as_a_run() -> None:
     world = World()
     world.produce(10)

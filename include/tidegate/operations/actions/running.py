@@ -4,6 +4,7 @@ import math
 from typing import Any
 
 from tidegate.model.counting import counted
+from tidegate.model.errors import WrongDefinitionError
 from tidegate.monitoring.status import status_of
 from tidegate.operations.actions.clearing import EFFECTS
 from tidegate.operations.actions.preview import ActionPreview, AffectedPartition
@@ -43,14 +44,17 @@ def preview_run(pipeline: Pipeline) -> ActionPreview:
 def preview_drain(pipeline: Pipeline, runs: int | None) -> ActionPreview:
     """What so many runs would do, one after the other; None: as many as it takes, and `MOST_RUNS` at most.
 
-    One run alone where the definition has `drain`: it begins those that follow.
+    One run alone where the definition has `drain`: it begins those that follow. Raises WrongDefinitionError for a
+    number that can't be begun.
     """
+    if runs is not None and not 1 <= runs <= MOST_RUNS:
+        raise WrongDefinitionError(f"runs must be from 1 to {MOST_RUNS}")
     subscription = pipeline.subscription
     seen = pipeline.preview()
     size, follow = subscription.consumer.max_poll_records, subscription.drain_max_runs
     waiting = (records_waiting(pipeline) or 0) if seen.is_open else seen.waiting
     needed = max(1, math.ceil(waiting / size) + seen.is_open)
-    chosen = 1 if follow else min(MOST_RUNS, needed if runs is None else max(1, runs))
+    chosen = 1 if follow else runs or min(MOST_RUNS, needed)
     rest = f"{max(0, needed - chosen - (follow or 0)):,} more would be needed"
     said = [f"{counted(waiting, 'offset')} wait, and a run takes at most {size:,}; {rest}."]
     if follow:
