@@ -548,6 +548,16 @@ def test_a_paused_dag_is_told(stand: Make) -> None:
     assert here.preview("run").status_code == 200
 
 
+def test_the_group_of_a_paused_subscription_can_be_reset(stand: Make) -> None:
+    here = stand()
+    here.produce(5)
+    with create_session() as session:
+        session.execute(update(DagModel).where(DagModel.dag_id == here.name).values(is_paused=True))
+    page = here.preview("reset", to="latest")
+    assert page.status_code == 200, page.text
+    assert here.confirm(page).status_code == 303
+
+
 def test_what_airflow_would_refuse_is_not_offered_as_a_run(stand: Make) -> None:
     here = stand()
     here.produce(5)

@@ -222,6 +222,8 @@ def test_the_id_of_somebody_elses_dag_is_taken(op: TestClient) -> None:
     answer = op.post("/broker/subscription", json=SUBSCRIBE)
     assert answer.status_code == 400
     assert answer.json()["reason"] == "my-first-consumer is the id of another DAG: take another name"
+    names = ("my-first-consumer", "tidegate_clear")
+    assert [op.put(f"/subscriptions/{each}", json=DEFINITION).status_code for each in names] == [409, 422]
 
 
 def test_any_definition_is_put_read_replaced_and_deleted(op: TestClient) -> None:
