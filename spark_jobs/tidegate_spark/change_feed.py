@@ -12,12 +12,13 @@ from functools import reduce
 from operator import and_
 from typing import Any
 
+from pyspark.errors import AnalysisException
 from pyspark.sql import Column, DataFrame, SparkSession, Window
 from pyspark.sql import functions as F  # noqa: N812 (the name that Spark's documentation gives it)
-from pyspark.sql.types import StructType
+from pyspark.sql.types import BooleanType, StructType
 from pyspark.storagelevel import StorageLevel
 
-from tidegate_spark.outcome import ACK_SCHEMA, TransformError, has_place
+from tidegate_spark.outcome import ACK_SCHEMA, DefinitionError, TransformError, has_place
 from tidegate_spark.uris import spark_uri
 
 _OWN = "__tidegate_"
@@ -78,7 +79,8 @@ def merged(spark: SparkSession, feed: ChangeFeed, rows: DataFrame, transform: st
     """What becomes of the table; frames are kept on the executors while the block runs.
 
     Raises TransformError, naming the transform, where rows or the table lack a column of the key or the sequence, and
-    where a row has null in each column of the key: such rows have nothing in common.
+    where a row has null in each column of the key: such rows have nothing in common. Raises DefinitionError where
+    delete-when is no condition on the rows, and where their columns can't be compared as key and sequence.
     """
     _check_columns(feed, rows, transform)
     with _kept(_latest(feed, rows)) as latest, _kept(_matches(spark, feed, latest)) as matches:
@@ -124,17 +126,50 @@ def _check_columns(feed: ChangeFeed, rows: DataFrame, transform: str) -> None:
 
 def _latest(feed: ChangeFeed, rows: DataFrame) -> DataFrame:
     """Of each key the greatest change, and how many there were; of equal ones that of the later record."""
-    is_delete = F.expr(f"coalesce({feed.delete_when or 'false'}, false)")
     place = [F.col(name).desc() for name in ACK_SCHEMA.fieldNames()] if has_place(rows) else []
     sequence = [F.col(_quoted(name)).desc_nulls_last() for name in feed.sequence_by]
     of_key = Window.partitionBy(*map(_quoted, feed.keys))
-    ranked = rows.withColumn(_DELETED, is_delete).withColumns(
-        {
-            _RANK: F.row_number().over(of_key.orderBy(*sequence, *place, F.col(_DELETED).desc())),
-            _CHANGES: F.count(F.lit(1)).over(of_key),
-        }
-    )
+    marked = _with_deleted(feed, rows)
+    try:
+        ranked = marked.withColumns(
+            {
+                _RANK: F.row_number().over(of_key.orderBy(*sequence, *place, F.col(_DELETED).desc())),
+                _CHANGES: F.count(F.lit(1)).over(of_key),
+            }
+        )
+        _ = ranked.schema  # which Spark Connect asks for late
+    except AnalysisException as error:
+        raise DefinitionError(
+            f"processing.keys {', '.join(feed.keys)} and sequence-by {', '.join(feed.sequence_by)} can't be compared: "
+            f"{_first_line(error)}; name columns of a text, a number, a date or a time"
+        ) from error
     return ranked.filter(F.col(_RANK) == 1).drop(_RANK)
+
+
+def _with_deleted(feed: ChangeFeed, rows: DataFrame) -> DataFrame:
+    """With whether each is a delete; a condition that is null is false."""
+    condition = feed.delete_when
+    if condition is None:
+        return rows.withColumn(_DELETED, F.lit(False))  # noqa: FBT003 (it takes no keyword)
+    columns = ", ".join(rows.columns)
+    try:
+        marked = rows.withColumn(_DELETED, F.expr(condition))
+        kind = marked.schema[_DELETED].dataType
+    except AnalysisException as error:
+        raise DefinitionError(
+            f"processing.delete-when `{condition}` is no condition on the rows: {_first_line(error)}; correct it: they "
+            f"have {columns}, and a text is quoted, as in op = 'd'"
+        ) from error
+    if not isinstance(kind, BooleanType):
+        raise DefinitionError(
+            f"processing.delete-when `{condition}` is of type {kind.simpleString()}, and no condition; compare it, as "
+            "in op = 'd'"
+        )
+    return marked.withColumn(_DELETED, F.coalesce(_DELETED, F.lit(False)))  # noqa: FBT003 (it takes no keyword)
+
+
+def _first_line(error: AnalysisException) -> str:
+    return str(error).strip().partition("\n")[0].rstrip("; ")
 
 
 def _matches(spark: SparkSession, feed: ChangeFeed, latest: DataFrame) -> DataFrame:

@@ -32,6 +32,7 @@ from pyspark.errors import (
 )
 
 from tidegate_spark.deserializers.step import DeserializationError, UnusableSchemaError
+from tidegate_spark.outcome import DefinitionError
 
 MARK = "tidegate-failure: "
 
@@ -147,6 +148,8 @@ def failure_of(error: BaseException) -> JobFailure:
         return JobFailure(_SYSTEM, f"{_EXITED} by sys.exit({raised.code!r}): raise an exception instead", where)
     if isinstance(raised, SparkUnreachableError):
         return JobFailure(_UNREACHABLE, _first_line(raised))
+    if isinstance(raised, DefinitionError):  # whose place is the property
+        return JobFailure(_SYSTEM, _first_line(raised))
     if is_of_records:
         return JobFailure(_RECORDS, _first_line(raised), where)
     return JobFailure(_UNREACHABLE if _is_away(raised) else _SYSTEM, f"{_first_line(raised)}{_hint(raised)}", where)

@@ -59,6 +59,10 @@ class TransformError(Exception):
     """The transform can't be used as it is: change it, or the definition that names it. A retry fails too."""
 
 
+class DefinitionError(TransformError):
+    """A property of the definition can't be followed on the transform's rows: change it. A retry fails too."""
+
+
 @dataclass(frozen=True)
 class Outcome:
     """All that became of a batch's records.

@@ -26,6 +26,7 @@ from pyspark.sql import SparkSession
 from tidegate.model.change_feed import ChangeFeed
 from tidegate.model.errors import RewrittenFilesError, StaleError
 from tidegate_spark.batch_io import TransformError
+from tidegate_spark.job_failure import TransformRaisedError, failure_of, raised_by
 
 pytestmark = pytest.mark.spark
 
@@ -138,6 +139,29 @@ def test_columns_that_rows_lack_are_told(spark: SparkSession, tmp_path: Path, fe
     table = ChangedDeltaTable(tmp_path)
     with pytest.raises(TransformError, match=said):
         process(spark, table, begin(table, 1, feed=feed), frame(spark, [change("one", 1)]))
+
+
+@pytest.mark.parametrize(
+    ("feed", "said"),
+    [
+        (ChangeFeed(("key",), ("ts",), "op = d"), "processing.delete-when `op = d` is no condition on the rows: [UN"),
+        (ChangeFeed(("key",), ("ts",), "op == = 'd'"), "`op == = 'd'` is no condition on the rows: [PARSE_"),
+        (ChangeFeed(("key",), ("ts",), "max(n) = 1"), "`max(n) = 1` is no condition on the rows: ["),
+        (ChangeFeed(("key",), ("ts",), "op"), "processing.delete-when `op` is of type string, and no condition"),
+        (ChangeFeed(("tags",), ("ts",)), "processing.keys tags and sequence-by ts can't be compared: [EXPRESSION_TYPE"),
+        (ChangeFeed(("key",), ("tags",)), "processing.keys key and sequence-by tags can't be compared: [DATATYPE_MIS"),
+    ],
+)
+def test_a_fault_of_the_definition_is_none_of_the_records_nor_of_the_transforms(
+    spark: SparkSession, tmp_path: Path, feed: ChangeFeed, said: str
+) -> None:
+    table = ChangedDeltaTable(tmp_path)
+    rows = frame(spark, [change("one", 1)]).selectExpr("*", "map(op, op) AS tags")
+    with pytest.raises(TransformRaisedError) as raised, raised_by(frame, is_called=False):
+        process(spark, table, begin(table, 1, feed=feed), rows)
+    failure = failure_of(raised.value)
+    assert said in failure.error
+    assert (failure.cause, failure.where) == ("system", None)
 
 
 def test_rows_without_a_key_are_told_and_replace_nothing(spark: SparkSession, tmp_path: Path) -> None:
