@@ -178,6 +178,12 @@ def test_what_has_no_job_or_needs_a_registry_is_refused(start: Start) -> None:
         )
 
 
+def test_a_module_that_hides_pythons_own_is_named(start: Start, tmp_path: Path) -> None:
+    (tmp_path / "spark_jobs/calendar.py").touch()
+    with pytest.raises(WrongDefinitionError, match=r"/spark_jobs/calendar.py hides Python's calendar from all jobs: "):
+        start("decoded", **DECODED)
+
+
 def test_the_command_says_how_cases_differ(start: Start, tmp_path: Path, spark_connect: SparkConnect) -> None:
     start("decoded", **DECODED)
     cases = tmp_path / "tests" / "deep" / "orders.cases.yaml"

@@ -15,6 +15,7 @@ from tidegate.config.callbacks import callback_problems
 from tidegate.config.drafts import Draft, problem_at, sharing
 from tidegate.config.group_checks import shared_groups, shared_topics
 from tidegate.config.holders import NOBODY, Holders
+from tidegate.config.module_search import hiding
 from tidegate.config.output_checks import own_outputs, shared_outputs, shared_tables, taken_folders
 from tidegate.config.reading import SUFFIX, Reading, read
 from tidegate.config.settings import SPARK_JOBS, absolute_uri
@@ -90,7 +91,8 @@ def examine(
     found = [problem for reading in readings for problem in reading.problems]
     found += [problem for each in asked_defaults for problem in each.problems]
     found += _job_problems(drafts, home)
-    found += _transform_problems(drafts, home / SPARK_JOBS, longest_import if imports else None)
+    hidden = list(_hidden_modules(drafts, home / SPARK_JOBS))
+    found += _transform_problems(drafts, home / SPARK_JOBS, longest_import if imports and not hidden else None)
     found += [*taken_folders(drafts, home), *own_outputs(drafts, home, own)]
     if imports:
         found += callback_problems(drafts, asked_defaults, home / PLUGINS, longest_import)
@@ -105,7 +107,7 @@ def examine(
     usable = tuple(
         (reading, draft) for reading, draft in drafts if not broken & {str(reading.file), str(reading.defaults.file)}
     )
-    return Report(usable, (*known, *_of_places(paths, absent, folder)))
+    return Report(usable, (*known, *hidden, *_of_places(paths, absent, folder)))
 
 
 def definition_files(path: Path) -> list[Path]:
@@ -183,6 +185,13 @@ def _is_missing(file: Path) -> bool:
         return not file.is_file()
     except PermissionError:
         return False
+
+
+def _hidden_modules(drafts: Sequence[Draft], jobs: Path) -> Iterator[Problem]:
+    """Files of the folder `jobs` that break whatever is imported there."""
+    if any(draft.processing.kind == "spark" for _, draft in drafts):
+        for file, module in hiding(jobs):
+            yield Problem(f"it hides {module} from all jobs: rename it", "hides-module", file=str(file))
 
 
 def _transform_problems(drafts: Sequence[Draft], jobs: Path, longest: float | None) -> Iterator[Problem]:

@@ -6,7 +6,7 @@ import sys
 import sysconfig
 from collections.abc import Iterable, Iterator
 from functools import cache
-from importlib.machinery import ModuleSpec, PathFinder
+from importlib.machinery import BuiltinImporter, FrozenImporter, ModuleSpec, PathFinder
 from importlib.util import find_spec
 from os.path import abspath
 from pathlib import Path
@@ -14,6 +14,8 @@ from typing import Final, NamedTuple
 
 LAST: Final = "PYTHONPATH_LAST"
 """The variable with what a job imports from where nothing else has a module; `tidegate_spark.job_process` reads it."""
+_OURS = ("tidegate", "tidegate_spark")
+_UNUSED = "test"  # of Python's own tests
 
 
 class ModulePath(NamedTuple):
@@ -60,6 +62,22 @@ def find_module(name: str, jobs: Path) -> ModuleSpec | None:
             return None
         spec = PathFinder.find_spec(part, list(spec.submodule_search_locations))
     return spec
+
+
+def hiding(jobs: Path) -> Iterator[tuple[Path, str]]:
+    """The modules of the folder `jobs` that a job would import in place of others, each with what it hides."""
+    for file in sorted((*jobs.glob("*.py"), *jobs.glob("*/__init__.py"))):
+        is_package = file.parent != jobs
+        name = file.parent.name if is_package else file.stem
+        if name == "pyspark" or (name in _OURS and not is_package):  # a package may be a copy of ours
+            yield file, name
+        elif name in sys.stdlib_module_names and name != _UNUSED and not _is_within(name):
+            yield file, f"Python's {name}"
+
+
+def _is_within(name: str) -> bool:
+    """Whether a module is part of the interpreter, which looks nowhere else for it."""
+    return any(finder.find_spec(name) is not None for finder in (BuiltinImporter, FrozenImporter))
 
 
 def _from_a_finder(top: str) -> ModuleSpec | None:

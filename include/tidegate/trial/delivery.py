@@ -12,6 +12,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from tidegate.config.module_search import hiding
 from tidegate.config.property_types import INT_MAX
 from tidegate.config.settings import Settings
 from tidegate.kafka.null_offset_store import NullOffsetStore
@@ -65,8 +66,11 @@ class Trial:
     def __init__(self, name: str, settings: Settings, spark: Connection, folder: Path) -> None:
         """`spark` is asked at the first delivery; `folder` takes landing and lake.
 
-        Raises WrongDefinitionError for a definition that is broken, or that has no Spark job or needs a registry.
+        Raises WrongDefinitionError for a definition that is broken, or that has no Spark job or needs a registry, and
+        where the jobs' folder has a module that hides another one.
         """
+        for file, module in hiding(settings.spark_jobs):
+            raise WrongDefinitionError(f"{file} hides {module} from all jobs: rename it")
         self._subscription = _for_trial(AllDefinitions(settings).load(name))
         self._topics = MemoryTopics()
         self._make_topics()

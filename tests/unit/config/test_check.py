@@ -447,6 +447,17 @@ def test_an_import_finds_what_a_look_cannot(home, define):
     assert f"{home}/spark_jobs/transforms/flights.py:1: RuntimeError: imported" in problem.message
 
 
+def test_a_module_that_hides_pythons_own_is_told_once_and_nothing_is_imported(home, define):
+    define("a", processing="  transform: transforms.flights:departures\n")
+    define("b", processing="  transform: transforms.flights:arrivals\n")
+    (home / "spark_jobs/json.py").touch()
+    report = examine([home / "definitions"], home, imports=True)
+    assert list(map(str, report.errors)) == [
+        f"{home}/spark_jobs/json.py: error: it hides Python's json from all jobs: rename it [hides-module]"
+    ]
+    assert [each.name for each in report.subscriptions] == ["a", "b"]
+
+
 def test_one_name_in_two_folders_would_be_one_dag(home, define):
     define("a")
     (home / "more").mkdir()

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tidegate.config.module_search import find_module, module_path
+from tidegate.config.module_search import find_module, hiding, module_path
 
 
 @pytest.fixture
@@ -116,3 +116,15 @@ def test_a_module_that_is_not_there(jobs: Path, dags: Path, name: str) -> None:
 @pytest.mark.parametrize("name", ["math", "sys", "json.decoder", "yaml"])
 def test_what_python_has_itself_is_found_too(jobs: Path, name: str) -> None:
     assert find_module(name, jobs) is not None
+
+
+def test_what_hides_modules_that_jobs_need_is_found(jobs: Path) -> None:
+    hides = {"calendar.py", "logging/__init__.py", "pyspark.py", "tidegate_spark.py", "types.py"}
+    write(jobs, *hides)
+    write(
+        jobs, "flights.py", "queue/old.py", "shop/json.py", "tidegate_spark/__init__.py", "test.py", "sys.py", "os.py"
+    )
+    found = {str(file.relative_to(jobs)): module for file, module in hiding(jobs)}
+    assert found.keys() == hides
+    assert (found["types.py"], found["pyspark.py"]) == ("Python's types", "pyspark")
+    assert list(hiding(jobs / "none")) == []
