@@ -120,7 +120,11 @@ _RETRY_TOPIC = RetryTopic(
     "a topic whose name ends with its delay in ms, as orders_retry_10000",
     "a topic that ends with its delay in ms",
 )
-_CONNECTION = Text(r"[\w#!()\-.:/\\]{1,250}", "an Airflow connection's id", "an Airflow connection")
+_CONNECTION = Text(
+    r"(?!.*(?:://|:[0-9]+(?:/|$)))[\w#!()\-.:/\\]{1,250}",
+    "an Airflow connection's id (an address goes into the connection)",
+    "an Airflow connection",
+)
 _AIRFLOW_NAME = Text(r".{1,256}", "a name of at most 256 characters", "up to 256 characters")
 _FUNCTION = Text(r"[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)*:[A-Za-z_][A-Za-z0-9_]*", "module:function")
 _NAMED_NOTIFIER = replace(_FUNCTION, shape="module:name, as alerts:mail", words="module:name")

@@ -123,6 +123,22 @@ def test_secrets_in_the_wrong_place_are_not_repeated(reading, text):
 
 
 @pytest.mark.parametrize(
+    ("line", "path", "value"),
+    [
+        ("connection: broker:9092", "connection", "broker:9092"),
+        ("deserialization: {schema-registry: 'http://localhost:8081'}", "deserialization.schema-registry", "http://l"),
+        ("processing: {output: out, connection: 'spark://host:7077'}", "processing.connection", "spark://host:7077"),
+    ],
+)
+def test_an_address_is_no_connections_id(reading, line, path, value):
+    processing = "" if line.startswith("processing") else "processing: {output: out}\n"
+    problem = reading(f"topics: [flights]\nconsumer: {{group.id: g}}\n{processing}{line}").problems[0]
+    assert problem.message.startswith(
+        f"{path} must be an Airflow connection's id (an address goes into the connection); it is '{value}"
+    )
+
+
+@pytest.mark.parametrize(
     ("line", "said"),
     [
         ("membres: 2", "membres isn't a property; did you mean members?"),
