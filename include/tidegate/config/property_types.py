@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from tidegate.config.cron import PRESETS, cron_complaint
 from tidegate.config.findings import shown
-from tidegate.config.installed import installed_failure_strategies
+from tidegate.config.installed import GROUP, installed_failure_strategies
 from tidegate.config.nearest import did_you_mean
 from tidegate.config.settings import has_password, scheme, unkept_name
 from tidegate.model.output_uri import FILE_SYSTEMS, OBJECT_STORES
@@ -133,7 +133,13 @@ class FailureStrategyName(Choice):
 
     def validate(self, value: object) -> str | None:
         if isinstance(value, str) and value not in self.words:
-            return Choice((*self.words, *sorted(installed_failure_strategies()))).validate(value)
+            words = (*self.words, *sorted(installed_failure_strategies()))
+            if "." not in value or value in words:
+                return Choice(words).validate(value)
+            return (
+                f"names a strategy that no installed package registers as an entry point of {GROUP}: install its "
+                f"package, or write {either(words)}{did_you_mean(value, words)}"
+            )
         return super().validate(value)
 
     def allowed(self) -> Allowed:

@@ -129,7 +129,11 @@ def test_a_definition_may_name_what_is_installed_and_learns_what_is() -> None:
     kind = FailureStrategyName(("fail", "ignore"))
     assert [kind.validate(name) for name in ("fail", "my.skips", "my.breaks")] == [None, None, None]
     installed_too = "my.breaks, my.gone, my.plain, my.says or my.skips"
-    assert kind.validate("my.skip") == f"must be fail, ignore, {installed_too} (did you mean my.skips?)"
+    assert kind.validate("my.skip") == (
+        "names a strategy that no installed package registers as an entry point of tidegate.failure_strategies: "
+        f"install its package, or write fail, ignore, {installed_too} (did you mean my.skips?)"
+    )
+    assert kind.validate("fial") == f"must be fail, ignore, {installed_too} (did you mean fail?)"
     assert kind.validate(7) == "must be fail or ignore"
 
 
