@@ -80,6 +80,7 @@ _AIRFLOW: Mapping[str, str] = {
     "retry_delay": "it is retry-delay.ms, at the top level",
     "start_date": "runs start by `schedule` once the DAG is unpaused: remove it",
 }
+_SPARK: Mapping[str, str] = {"mode": "rows are appended, or merged by processing.keys: remove it"}
 _SAME_FOR_ALL: Mapping[str, str] = {
     "%": "profiles are Quarkus': each environment has definitions of its own, with the connection's id in all of them",
     "apicurio.": "deserialization.schema-registry names the connection of a registry with Confluent's API",
@@ -91,7 +92,7 @@ _SAME_FOR_ALL: Mapping[str, str] = {
     ),
 }
 
-ELSEWHERE: Mapping[str, str] = {**_SMALLRYE, **_OCI, **_QUEUE_OVER_HTTP, **_HITACHI, **_AIRFLOW}
+ELSEWHERE: Mapping[str, str] = {**_SMALLRYE, **_OCI, **_QUEUE_OVER_HTTP, **_HITACHI, **_AIRFLOW, **_SPARK}
 
 
 def elsewhere(name: str) -> str | None:

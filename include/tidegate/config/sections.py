@@ -93,30 +93,43 @@ def _resolve_aliases(found: dict[str, object], findings: Findings) -> None:
 def _add_unknown(section: str, name: str, value: object, findings: Findings) -> None:
     """Say of a name that isn't known in its section why it can't be given, or what was probably meant."""
     path = path_of(section, name)
-    kafka_name = name.removeprefix("consumer.")
-    if section in ("", "consumer") and (reason := consumer_properties.refusal(kafka_name)):
+    if section in ("", "consumer") and (reason := consumer_properties.refusal(name.removeprefix("consumer."))):
         findings.add(path, f"{path} {reason}", "refused", value)
-    elif (place := _place(kafka_name, section)) is not None:
-        text = f"{path} isn't a property here: {kafka_name} stands {place}"
-        findings.add(path, text, "unknown", value)
+    elif stands := _stands(name, section):
+        findings.add(path, f"{path} isn't a property here: {stands}", "unknown", value)
+    elif whole := _whole_name(section, name, value):
+        findings.add(path, f"{path} isn't a property{_on_one_line(section, whole)}", "unknown", value)
     elif said := elsewhere(name):
         findings.add(path, f"{path} isn't a property here: {said}", "elsewhere", value)
     else:
         findings.add(path, f"{path} isn't a property{_nearest(section, name)}", "unknown", value)
 
 
-def _place(name: str, section: str) -> str | None:
-    """Where a name is known that isn't in its section, None if nowhere."""
+def _stands(name: str, section: str) -> str | None:
+    """Where a name is known that isn't in its section, by itself or behind its own; None if nowhere."""
+    named, _, own = name.partition(".")
+    if named in SECTIONS and own in PROPERTIES[named]:
+        return f"{own} stands under {named}"
     home = next((home for home, keys in PROPERTIES.items() if name in keys and home != section), None)
     if home is None:
         return None
-    return f"under {home}" if home else "at the top level"
+    return f"{name} stands under {home}" if home else f"{name} stands at the top level"
+
+
+def _whole_name(section: str, name: str, value: object) -> str | None:
+    """The property that is given as YAML nests names, as `group: {id: g}`; None if none is."""
+    nested = [f"{name}.{key}" for key in value] if isinstance(value, Mapping) else []
+    return next((each for each in nested if each in PROPERTIES[section]), None)
+
+
+def _on_one_line(section: str, whole: str) -> str:
+    return f": write the whole name on one line, as in {whole}" + (f" under {section}" if section else "")
 
 
 def _nearest(section: str, name: str) -> str:
     """What a mistaken name was probably to be, as the rest of a sentence."""
     known = PROPERTIES[section]
     if whole := next((each for each in known if each.startswith(f"{name}.")), None):
-        return f": write the whole name on one line, as in {whole}"
+        return _on_one_line(section, whole)
     near = nearest(name, known if section else (*known, *SECTIONS, *ALIASES))
     return f"; did you mean {near}?" if near else ""

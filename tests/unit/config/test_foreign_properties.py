@@ -54,6 +54,13 @@ AIRFLOW = (
 )
 
 
+def test_the_mode_of_sparks_writer_is_none_of_ours(reading):
+    (problem,) = reading(LEAST.replace("out}", "out, mode: append}")).problems
+    assert problem.message == (
+        "processing.mode isn't a property here: rows are appended, or merged by processing.keys: remove it"
+    )
+
+
 def test_a_property_of_airflows_is_said_under_airflow_too(with_lines):
     (problem,) = with_lines("airflow: {retries: 3}").problems
     assert problem.message == "airflow.retries isn't a property here: it is max-retries, at the top level"

@@ -151,6 +151,8 @@ def test_an_address_is_no_connections_id(reading, line, path, value):
             "value.deserializer isn't a property here: value.deserializer stands under consumer",
         ),
         ("output: x", "output isn't a property here: output stands under processing"),
+        ("processing.output: x", "processing.output isn't a property here: output stands under processing"),
+        ("deserialization.value.schema: x", "schema isn't a property here: value.schema stands under deserialization"),
         ("type: LATEST", "type isn't a property here: type stands under cursor"),
         ("schema-registry: x", "schema-registry isn't a property here: schema-registry stands under deserialization"),
         ("bootstrap.servers: b", "bootstrap.servers belongs in the Airflow connection"),
@@ -160,7 +162,10 @@ def test_an_address_is_no_connections_id(reading, line, path, value):
             "commit-timeout isn't a property: write the whole name on one line, as in commit-timeout.ms",
         ),
         ("cursor: {typ: LATEST}", "cursor.typ isn't a property; did you mean type?"),
-        ("deserialization: {value: {schema: a}}", "write the whole name on one line, as in value.encoding"),
+        (
+            "deserialization: {value: {schema: a}}",
+            "write the whole name on one line, as in value.schema under deserialization",
+        ),
         (
             "deserialization: {value.shema: a}",
             "deserialization.value.shema isn't a property; did you mean value.schema?",
@@ -177,6 +182,8 @@ def test_an_unknown_name_is_told_what_was_meant(with_lines, line, said):
 @pytest.mark.parametrize(
     ("line", "said"),
     [
+        ("group: {id: x}", "consumer.group isn't a property: write the whole name on one line, as in group.id under c"),
+        ("consumer.group.id: x", "consumer.consumer.group.id isn't a property here: group.id stands under consumer"),
         ("max: {poll: {records: 5}}", "write the whole name on one line, as in max.poll.records"),
         ("max.poll.record: 5", "did you mean max.poll.records?"),
         ("members: 5", "consumer.members isn't a property here: members stands at the top level"),
