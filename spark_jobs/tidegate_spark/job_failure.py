@@ -48,6 +48,7 @@ _OF_NO_RECORD = (
     *("42K02", "42K03", "42K04", "42KD9", "42P01", "42P06", "42P07", "42P08"),
 )
 _ON_ITS_DISK = re.compile(r"Path does not exist: file:/")
+_NOT_LOADED = re.compile(r"\[(AVRO|PROTOBUF)_NOT_LOADED_")
 _SQLSTATE = re.compile(r"SQLSTATE: (\w{5})")
 
 _LACKS = (
@@ -165,11 +166,14 @@ def _is_away(error: BaseException) -> bool:
 
 
 def _hint(error: BaseException) -> str:
-    """What to do about a file or a module that is here, and not where Spark runs."""
+    """What to do about a file or a module that isn't where Spark runs."""
     if isinstance(error, PythonException) and issubclass(_worker_exception(str(error)), ImportError):
         return "; Spark's workers lack it: install it where they run, or put it into the transform's own package"
     if _is_sparks(error) and _ON_ITS_DISK.search(text_of(error)):
         return "; where Spark runs on other machines, files must be in a folder that all share, or in an object store"
+    if _is_sparks(error) and (lacks := _NOT_LOADED.search(text_of(error))):
+        module = f"org.apache.spark:spark-{lacks[1].lower()}_2.13:{pyspark.__version__}"
+        return f"; have Spark load its module of the same version, as in spark.jars.packages {module}"
     return ""
 
 

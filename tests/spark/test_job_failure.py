@@ -42,6 +42,7 @@ FAILURES = [
     ("missing", "system", f"[PATH_NOT_FOUND] Path does not exist: file:/nowhere/at/all. SQLSTATE: 42K03; {SHARED}"),
     ("no_source", "system", "[DATA_SOURCE_NOT_FOUND] Failed to find the data source: not_installed"),
     ("no_function", "system", "[UNRESOLVED_ROUTINE] Cannot resolve routine `not_registered`"),
+    ("no_module", "system", "of the same version, as in spark.jars.packages org.apache.spark:spark-protobuf_2.13:4."),
     ("nothing_there", "system", "[UNABLE_TO_INFER_SCHEMA] Unable to infer schema for Parquet"),
     ("wrong", "system", "TransformError: failing_transforms:wrong returned list as rows"),
     ("nowhere", "system", "has no function nowhere"),

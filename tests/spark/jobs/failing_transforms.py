@@ -142,6 +142,10 @@ def no_function(records: DataFrame) -> DataFrame:
     return records.selectExpr("not_registered(value)")
 
 
+def no_module(records: DataFrame) -> DataFrame:
+    return records.selectExpr("from_protobuf(value, 'Order', '', map())")
+
+
 def nothing_there(records: DataFrame) -> DataFrame:
     return records.sparkSession.read.parquet(f"file://{tempfile.mkdtemp()}")
 
