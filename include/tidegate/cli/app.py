@@ -33,7 +33,7 @@ from tidegate.cli.interrupts import INTERRUPTED, interruptible
 from tidegate.cli.maintain import maintain
 from tidegate.cli.metrics import metrics
 from tidegate.cli.person import person_here
-from tidegate.cli.pipeline import pipeline_after_runs, pipeline_here, warn_of_no_run
+from tidegate.cli.pipeline import pipeline_after_runs, pipeline_here, told_if_slow, warn_of_no_run
 from tidegate.cli.plan import plan
 from tidegate.cli.prune import prune
 from tidegate.cli.replay import replay
@@ -421,7 +421,7 @@ def move(name: Name, as_json: Json = False) -> None:
     settings = settings_here()
     subscription = AllDefinitions(settings).load(name)
     warn_of_no_run(settings)
-    with pipeline_here(subscription, settings) as pipeline:
+    with told_if_slow(), pipeline_here(subscription, settings) as pipeline:
         moved = move_positions(pipeline, person_here())
     if as_json:
         positions = [{"topic": at.topic, "partition": at.partition, "offset": o} for at, o in moved.positions.items()]

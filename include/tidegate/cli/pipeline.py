@@ -31,7 +31,7 @@ def pipeline_after_runs(subscription: Any, settings: Settings) -> Iterator[Any]:
     from tidegate.runtime.unmade_ledger import require_runs  # noqa: PLC0415 - see above
 
     require_runs(subscription.name, settings.ledger)
-    with pipeline_here(subscription, settings) as pipeline:
+    with told_if_slow(), pipeline_here(subscription, settings) as pipeline:
         yield pipeline
 
 

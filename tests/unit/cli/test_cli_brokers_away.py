@@ -9,6 +9,9 @@ from pathlib import Path
 import pytest
 from definition_files import LEAST
 
+from tidegate.ledger.run_log import SqlRunLog
+from tidegate.ledger.sql import SqlLedger
+
 TIDEGATE = Path(sys.executable).with_name("tidegate")
 ASKING = [
     ["plan", "orders"],
@@ -22,6 +25,26 @@ NOBODY = {"conn_type": "kafka", "extra": {"bootstrap.servers": "127.0.0.1:1"}}
 @pytest.mark.long
 @pytest.mark.parametrize("command", ASKING, ids=" ".join)
 def test_a_command_that_waits_says_so_and_makes_no_ledger(tmp_path: Path, command: list[str]) -> None:
+    check_told(tmp_path, command)
+    assert not (tmp_path / "data").exists()
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(
+    "command", [["offsets", "accept-cluster", "orders"], ["offsets", "move", "orders"]], ids=" ".join
+)
+def test_a_command_that_changes_something_says_so_too(tmp_path: Path, command: list[str]) -> None:
+    SqlRunLog(ledger_of(tmp_path)).ended("orders", "nothing to do")
+    check_told(tmp_path, command)
+
+
+def ledger_of(home: Path) -> str:
+    url = f"sqlite:///{home / 'data' / 'ledger.db'}"
+    SqlLedger(url)
+    return url
+
+
+def check_told(tmp_path: Path, command: list[str]) -> None:
     (tmp_path / "orders.yaml").write_text(LEAST + "poll-timeout.ms: 7000\n")
     environment = {
         **os.environ,
@@ -35,4 +58,3 @@ def test_a_command_that_waits_says_so_and_makes_no_ledger(tmp_path: Path, comman
     assert done.returncode == 1, done.stdout + done.stderr
     assert "still asking: brokers that don't answer are given up after" in done.stderr
     assert "Connection refused" in done.stdout + done.stderr
-    assert not (tmp_path / "data").exists()
