@@ -16,7 +16,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from tidegate.cli.connections import connections_here
 from tidegate.cli.console import Json, err, out, print_json
 from tidegate.cli.person import person_here
-from tidegate.cli.pipeline import looking
+from tidegate.cli.pipeline import looking, told_if_slow
 from tidegate.cli.settings import Name, settings_here
 from tidegate.model.errors import TidegateError, WrongDefinitionError
 
@@ -173,7 +173,7 @@ def redrive(
     with _opened(name, changes=not dry_run) as letters:
         targets = Targets(letters.subscription.topics, frozenset(allow_topic or ()))
         order = RedriveRequest(name, targets, wanted, to, again, reprocessed, replayed, limit, person_here())
-        with _waiting("reading the dead letters"):
+        with told_if_slow(), _waiting("reading the dead letters"):
             surveyed = letters.survey(order)
         if dry_run or not surveyed.tally.total:
             is_there = surveyed.is_there

@@ -31,7 +31,13 @@ def test_a_command_that_waits_says_so_and_makes_no_ledger(tmp_path: Path, comman
 
 @pytest.mark.long
 @pytest.mark.parametrize(
-    "command", [["offsets", "accept-cluster", "orders"], ["offsets", "move", "orders"]], ids=" ".join
+    "command",
+    [
+        ["offsets", "accept-cluster", "orders"],
+        ["offsets", "move", "orders"],
+        ["dead-letters", "redrive", "orders", "--yes"],
+    ],
+    ids=" ".join,
 )
 def test_a_command_that_changes_something_says_so_too(tmp_path: Path, command: list[str]) -> None:
     SqlRunLog(ledger_of(tmp_path)).ended("orders", "nothing to do")
