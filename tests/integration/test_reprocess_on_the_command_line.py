@@ -6,11 +6,13 @@ import shlex
 import shutil
 import signal
 import sys
+import time
 import uuid
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from itertools import product
 from pathlib import Path
+from threading import Event
 from typing import Any
 
 import pytest
@@ -27,6 +29,7 @@ from tidegate.cli.app import app
 
 pytestmark = [pytest.mark.broker, pytest.mark.spark]
 
+_PAUSE = Event()
 MENDED = 'F.upper(F.concat("v.country", F.lit("!"))).alias("country")'
 
 
@@ -58,6 +61,13 @@ def redriven(desk: Desk, name: str, *options: str) -> dict[str, Any]:
         desk.run(TIDEGATE, "dead-letters", "redrive", name, *options, "--yes", "--json")
     )
     return document
+
+
+def wait_until(happened: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 120
+    while not happened():
+        assert time.monotonic() < deadline
+        _PAUSE.wait(0.02)
 
 
 def countries(tables: Tables, name: str) -> dict[str, list[str | None]]:
@@ -282,6 +292,25 @@ def test_after_a_kill_the_same_command_finishes_what_is_half_done(desk: Desk, na
     assert "generation 2 is in" in desk.run(TIDEGATE, *command)
     assert DeltaTable(desk.home / "data/tables" / name).version() == version
     assert len(list((desk.home / "data/tables" / name / "data").iterdir())) == 2
+
+
+def test_of_two_at_once_that_read_from_kafka_again_the_later_one_goes_on(desk: Desk, name: str) -> None:
+    tables = DeltaTables(desk)
+    define(desk, tables, name)
+    produce_orders(desk, name, 0)
+    batch = ran(desk, name)["batch_id"]
+    before = countries(tables, name)[batch]
+    mend(desk)
+    landing = desk.home / "data" / "landing" / name
+    shutil.rmtree(landing)
+    command = (TIDEGATE, "reprocess", name, "--batch", batch)
+    with desk.start(*command) as earlier:
+        wait_until(lambda: any(landing.rglob("*.parquet")))
+        desk.run(*command)
+        _, said = earlier.communicate(timeout=500)
+    assert earlier.returncode == 0 or "somebody else has taken up generation 2" in said
+    assert countries(tables, name)[batch] == [each if each == "None" else f"{each}!" for each in before]
+    assert not list(landing.rglob("*.parquet"))
 
 
 INTERRUPTED = """
