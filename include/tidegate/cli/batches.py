@@ -77,7 +77,7 @@ def show(
         document = batch_document(batch_record(settings.ledger, batch_id), settings.logs)
     except StaleError:
         if missing := no_run(settings.ledger):
-            raise WrongDefinitionError(f"{missing}; if runs have been, {AFTER_RUNS}") from None
+            raise WrongDefinitionError(f"{missing}; {AFTER_RUNS}") from None
         raise WrongDefinitionError(
             f"the ledger has no batch {batch_id}: `tidegate batches NAME` lists a subscription's; those that "
             "`tidegate prune` removed aren't there any more"

@@ -69,4 +69,4 @@ def warn_of_no_run(settings: Settings) -> None:
     from tidegate.runtime.unmade_ledger import AFTER_RUNS, no_run  # noqa: PLC0415 - see above
 
     if missing := no_run(settings.ledger):
-        err.print(f"{missing}; if runs have been, {AFTER_RUNS}", style="yellow", markup=False)
+        err.print(f"{missing}; {AFTER_RUNS}", style="yellow", markup=False)

@@ -64,7 +64,7 @@ class PrunedSubscription:
     def _said(self) -> str:
         done = self.pruned
         if self.no_run:
-            return f"{self.no_run}; if runs have been, {AFTER_RUNS}"
+            return f"{self.no_run}; {AFTER_RUNS}"
         if self.retention_ms == 0:
             return "everything is kept (retention.ms: 0)"
         if self.retention_ms is not None and not (done.batches or done.files):
@@ -115,7 +115,7 @@ def prune_removed(name: str, settings: Settings, *, dry_run: bool) -> PrunedSubs
             "definition first"
         )
     if not has_tables(settings.ledger):
-        raise WrongDefinitionError(f"nothing was removed: {no_run(settings.ledger)}; if runs have been, {AFTER_RUNS}")
+        raise WrongDefinitionError(f"nothing was removed: {no_run(settings.ledger)}; {AFTER_RUNS}")
     landing, removed, pruned = ParquetLanding(settings.landing), RemovedSubscription(settings.ledger, name), Pruned()
     seen = removed.batches()
     ended = [

@@ -11,7 +11,9 @@ from tidegate.ledger.holders import has_tables
 from tidegate.ledger.run_log import SqlRunLog
 from tidegate.model.errors import WrongDefinitionError
 
-AFTER_RUNS = "begin none: correct TIDEGATE_LEDGER, or `tidegate ledger restore` a backup"
+AFTER_RUNS = (
+    "if there were runs, start none: correct TIDEGATE_LEDGER, or restore a backup by `tidegate ledger restore FILE`"
+)
 """What to do where the ledger knows of no run though there were some."""
 
 
@@ -34,7 +36,7 @@ def require_runs(name: str, url: str) -> None:
 
 def after_no_run(name: str) -> str:
     """What to do where the ledger knows of no run."""
-    return f"`tidegate run {name}`, or its DAG; if runs have been, {AFTER_RUNS}"
+    return f"`tidegate run {name}`, or its DAG; {AFTER_RUNS}"
 
 
 @contextmanager

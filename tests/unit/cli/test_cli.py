@@ -470,7 +470,7 @@ def test_a_ledger_that_knows_of_no_run_is_told_and_not_made(command, refused, is
     done = CliRunner().invoke(app, command)
     said = f"no run has written to {url} yet" if is_made else f"there is no ledger at {url}: no run has made it"
     assert done.output.count(said) == 1, done.output
-    assert "if runs have been, begin none: correct TIDEGATE_LEDGER, or `tidegate ledger restore`" in " ".join(
+    assert "if there were runs, start none: correct TIDEGATE_LEDGER, or restore a backup by" in " ".join(
         done.output.split()
     )
     if refused:
