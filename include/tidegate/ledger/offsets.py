@@ -90,10 +90,11 @@ class SqlOffsets:
             with self._database.write() as connection:
                 query = select(states.c.epoch).where(*self._mine(states))
                 self._compare(connection.scalar(query.with_for_update()), epoch)
+                now = self._now(connection)
                 for tp, position in sorted(positions.items()):
-                    self._put(connection, tp, position)
+                    self._put(connection, tp, position, now)
                 if state is not None:
-                    kept = {"state": state, "since": self._now(connection)}
+                    kept = {"state": state, "since": now}
                     connection.execute(update(states).where(*self._mine(states)).values(kept))
                 is_ending = True
         except UnavailableError as error:
@@ -101,13 +102,13 @@ class SqlOffsets:
                 raise
             raise CommitUnknownError(message(error, self._where, "the next run finds out")) from error
 
-    def _put(self, connection: Connection, at: TopicPartition, position: Committed) -> None:
+    def _put(self, connection: Connection, at: TopicPartition, position: Committed, now: datetime) -> None:
         """Write one position; whoever holds the fence's row is alone."""
         values = {
             "offset": position.offset,
             "metadata": position.metadata,
             "leader_epoch": position.leader_epoch,
-            "committed_at": self._now(connection),
+            "committed_at": now,
         }
         put_row(connection, checkpoints, {**self._key, "topic": at.topic, "partition": at.partition}, values)
 
