@@ -121,7 +121,7 @@ def show(
     from tidegate.dead_letters.listing import letter_to_json  # noqa: PLC0415 - see above
 
     partition, offset = _read(_place, "place")(place)
-    with _opened(name, changes=False) as letters:
+    with _opened(name, changes=False) as letters, told_if_slow():
         try:
             found = letters.find(partition, offset)
         except LookupError as error:
@@ -173,7 +173,7 @@ def redrive(
     with _opened(name, changes=not dry_run) as letters:
         targets = Targets(letters.subscription.topics, frozenset(allow_topic or ()))
         order = RedriveRequest(name, targets, wanted, to, again, reprocessed, replayed, limit, person_here())
-        with told_if_slow(), _waiting("reading the dead letters"):
+        with _waiting("reading the dead letters"):
             surveyed = letters.survey(order)
         if dry_run or not surveyed.tally.total:
             is_there = surveyed.is_there
@@ -254,8 +254,10 @@ def _opened(name: str, *, changes: bool) -> Iterator[Any]:
         yield found
 
 
-def _waiting(what: str) -> Any:
-    return err.status(what) if err.is_terminal else nullcontext()
+@contextmanager
+def _waiting(what: str) -> Iterator[None]:
+    with told_if_slow(), err.status(what) if err.is_terminal else nullcontext():
+        yield
 
 
 @contextmanager

@@ -13,7 +13,7 @@ from rich.table import Table
 from tidegate.cli.bounds import BOUND, MEANING, bound
 from tidegate.cli.console import Json, out, print_json
 from tidegate.cli.person import person_here
-from tidegate.cli.pipeline import looking, pipeline_here
+from tidegate.cli.pipeline import looking, pipeline_here, told_if_slow
 from tidegate.cli.settings import Name, settings_here
 from tidegate.model.counting import counted
 
@@ -178,5 +178,9 @@ def _opened(name: str, *, changes: bool) -> Iterator[Any]:
 
     settings = settings_here()
     subscription = AllDefinitions(settings).load(name)
-    with looking(settings, changes=changes) as readable, pipeline_here(subscription, readable) as pipeline:
+    with (
+        told_if_slow(),
+        looking(settings, changes=changes) as readable,
+        pipeline_here(subscription, readable) as pipeline,
+    ):
         yield pipeline

@@ -47,7 +47,7 @@ def looking(settings: Settings, *, changes: bool) -> Iterator[Settings]:
     if changes:
         yield settings
         return
-    with told_if_slow(), readable_ledger(settings) as readable:
+    with readable_ledger(settings) as readable:
         yield readable
 
 
