@@ -5,23 +5,21 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from threading import Event
-from time import monotonic
 
 import psutil
 import pytest
 
 from chaos.tasks import PYTHON_PATH
+from waiting import wait_until
 
 PROJECT = Path(__file__).parents[2]
 DEAF = ["sh", "-c", "trap '' INT; exec \"$@\"", "sh"]
 """Begins a command line as a script begins one in the background."""
 CHAOS = [*DEAF, sys.executable, "-m", "chaos", "--json", "--cache", str(PROJECT / ".cache")]
-_PAUSE = Event()
 _SECONDS = 600
 
 pytestmark = [pytest.mark.broker, pytest.mark.postgres]
@@ -49,13 +47,6 @@ def processes(folder: Path) -> list[psutil.Process]:
         if (each.info["environ"] or {}).get("TMPDIR", "").startswith(str(folder))
         or str(folder) in " ".join(each.info["cmdline"])
     ]
-
-
-def wait_until(ready: Callable[[], bool], what: str) -> None:
-    deadline = monotonic() + _SECONDS
-    while not ready():
-        assert monotonic() < deadline, what
-        _PAUSE.wait(0.05)
 
 
 def pause_a_task(chaos: int) -> bool:
@@ -100,12 +91,12 @@ def test_every_promise_holds_while_everything_is_killed(folder: Path) -> None:
 def test_nothing_goes_on_when_it_is_interrupted(number: signal.Signals, status: int, folder: Path) -> None:
     chaos = start(folder, "--minutes", "30", "--seed", "4")
     try:
-        wait_until(lambda: any(folder.glob("*/lake/batch_id=*")), "no batch was published")
-        wait_until(lambda: pause_a_task(chaos.pid), "no task was running")
+        wait_until(lambda: any(folder.glob("*/lake/batch_id=*")), "no batch was published", _SECONDS)
+        wait_until(lambda: pause_a_task(chaos.pid), "no task was running", _SECONDS)
         chaos.send_signal(number)
         chaos.communicate(timeout=_SECONDS)
     finally:
         chaos.kill()
 
     assert chaos.returncode == status
-    wait_until(lambda: not processes(folder), f"still there: {processes(folder)}")
+    wait_until(lambda: not processes(folder), f"still there: {processes(folder)}", _SECONDS)

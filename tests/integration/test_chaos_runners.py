@@ -4,11 +4,8 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
-from threading import Event
-from time import monotonic
 
 import psutil
 import pytest
@@ -17,8 +14,8 @@ from chaos.kinds import KINDS
 from chaos.runners import Child, start_fork_server
 from chaos.tally import ABORTED, Tally
 from chaos.tasks import PYTHON_PATH, Place, Task
+from waiting import wait_until
 
-_PAUSE = Event()
 ASSERTION = "python: rdkafka_queue.h:1052: rd_kafka_enq_once_del_source_return: Assertion `eonce->refcnt > 0' failed.\n"
 
 STARTS_A_TASK = """
@@ -31,13 +28,6 @@ start_fork_server()
 print(Child(Task(Place(Path.cwd(), "", "", kind=KINDS["renamed"]), Path("runner.log"))).pid, flush=True)
 sys.stdin.read()
 """
-
-
-def wait_until(ready: Callable[[], bool], what: str) -> None:
-    deadline = monotonic() + 120
-    while not ready():
-        assert monotonic() < deadline, what
-        _PAUSE.wait(0.02)
 
 
 def is_over(process: psutil.Process) -> bool:

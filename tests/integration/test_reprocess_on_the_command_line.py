@@ -6,13 +6,11 @@ import shlex
 import shutil
 import signal
 import sys
-import time
 import uuid
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from itertools import product
 from pathlib import Path
-from threading import Event
 from typing import Any
 
 import pytest
@@ -26,10 +24,10 @@ from test_tables_on_the_command_line import produce as produce_orders
 from typer.testing import CliRunner
 
 from tidegate.cli.app import app
+from waiting import wait_until
 
 pytestmark = [pytest.mark.broker, pytest.mark.spark]
 
-_PAUSE = Event()
 MENDED = 'F.upper(F.concat("v.country", F.lit("!"))).alias("country")'
 
 
@@ -61,13 +59,6 @@ def redriven(desk: Desk, name: str, *options: str) -> dict[str, Any]:
         desk.run(TIDEGATE, "dead-letters", "redrive", name, *options, "--yes", "--json")
     )
     return document
-
-
-def wait_until(happened: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 120
-    while not happened():
-        assert time.monotonic() < deadline
-        _PAUSE.wait(0.02)
 
 
 def countries(tables: Tables, name: str) -> dict[str, list[str | None]]:
@@ -305,7 +296,7 @@ def test_of_two_at_once_that_read_from_kafka_again_the_later_one_goes_on(desk: D
     shutil.rmtree(landing)
     command = (TIDEGATE, "reprocess", name, "--batch", batch)
     with desk.start(*command) as earlier:
-        wait_until(lambda: any(landing.rglob("*.parquet")))
+        wait_until(lambda: any(landing.rglob("*.parquet")), "no record has landed")
         desk.run(*command)
         _, said = earlier.communicate(timeout=500)
     assert earlier.returncode == 0 or "somebody else has taken up generation 2" in said
