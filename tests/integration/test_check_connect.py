@@ -178,9 +178,7 @@ def test_tables_that_cant_be_appended_to_are_named(
     line.connect("ice", "iceberg", **extra)
     line.define("ships", name, processing={"format": "iceberg", "output": "ice.shop.ships"})
     ((_, _, partitions),) = problems(line)
-    assert partitions.startswith(
-        "processing.partition-by: the Delta table is partitioned by country, the files by noth"
-    )
+    assert partitions.startswith("processing.partition-by: the Delta table is partitioned by country, the rows by noth")
     line.define("parcels", name, processing={**parcels, "partition-by": ["country"]})
     assert problems(line, 0) == []
     with load_catalog("ice", **extra) as catalog:

@@ -1,7 +1,6 @@
 """A definition with a table as its output, through the real command line, broker and Spark."""
 
 import json
-import re
 import shutil
 import uuid
 from typing import Any
@@ -173,7 +172,7 @@ def test_a_batch_whose_records_are_all_rejected_goes_to_the_dead_letters(desk: D
 
 
 @pytest.mark.parametrize("tables", [DeltaTables], ids=["delta"], indirect=True)
-def test_a_definition_without_the_table_s_partitions_is_mended_as_the_error_says(
+def test_a_definition_without_the_table_s_partitions_is_told_before_a_batch_is_planned_for_it(
     desk: Desk, tables: Tables, name: str
 ) -> None:
     define(desk, tables, name, **{"partition-by": ["country"]})
@@ -183,12 +182,16 @@ def test_a_definition_without_the_table_s_partitions_is_mended_as_the_error_says
     partitioned = definition.read_text()
     definition.write_text(partitioned.replace("  partition-by:\n  - country\n", ""))
     produce(desk, name, RECORDS)
-    said = ran(desk, name, status=2)["error"]
-    assert "the Delta table is partitioned by country, the files by nothing" in said
+    refused = "the Delta table is partitioned by country, the rows by nothing"
+    remedy = "set processing.partition-by as the table has it"
+    for command in ("plan", "run"):
+        said = json.loads(desk.run(TIDEGATE, command, name, "--json", status=2))["error"]
+        assert refused in said
+        assert remedy in said
+    status = desk.run(TIDEGATE, "status", name, "--check", status=2)
+    assert "STALLED" in status
+    assert refused in status
     definition.write_text(partitioned)
-    command = re.search(r"`tidegate (group reset [^`]+)`", said)
-    assert command is not None
-    desk.run(TIDEGATE, *command[1].split())
     assert ran(desk, name)["rows"] == RECORDS
     assert tables.rows(name).num_rows == 2 * RECORDS
 

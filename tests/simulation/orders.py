@@ -60,6 +60,7 @@ READS = _LOCAL | frozenset(
         *("lake.results", "lake.seal", "lake.has_attempt", "lake.published", "lake.staged_folders"),
         *("lake.rejections", "lake.rejected", "lake.rejected_by", "lake.verified"),
         *(
+            "lake.require_writable",
             "lake.is_passed",
             "lake.has_forgotten",
             "lake.is_absent",

@@ -34,6 +34,10 @@ class Lakes(OverStaged):
         """See `tidegate.ports.Lake`."""
         return self._of(output).table_schema(output)
 
+    def require_writable(self, output: str, partition_by: Collection[str]) -> None:
+        """See `tidegate.ports.Lake`."""
+        self._of(output).require_writable(output, partition_by)
+
     def merge_target(self, output: str, of: Receipt) -> MergeTarget:
         """See `tidegate.ports.Lake`."""
         return self._of(output).merge_target(output, of)

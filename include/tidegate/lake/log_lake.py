@@ -43,6 +43,10 @@ class LogLake(OverStaged):
         """See `tidegate.ports.Lake`."""
         return self._log.schema(output)
 
+    def require_writable(self, output: str, partition_by: Collection[str]) -> None:
+        """See `tidegate.ports.Lake`."""
+        self._log.require_writable(output, partition_by)
+
     def merge_target(self, output: str, of: Receipt) -> MergeTarget:
         """See `tidegate.ports.Lake`; the deleted keys are those that the last published batch left."""
         snapshot = self._log.load(output, of.incarnation, of.number)

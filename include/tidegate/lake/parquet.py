@@ -63,6 +63,9 @@ class ParquetLake(StagedFiles):
         """See `tidegate.ports.Lake`."""
         return None
 
+    def require_writable(self, output: str, partition_by: Collection[str]) -> None:
+        """See `tidegate.ports.Lake`; each batch has a folder of its own, partitioned as it likes."""
+
     def merge_target(self, output: str, of: Receipt) -> MergeTarget:  # noqa: ARG002 (none has one)
         """See `tidegate.ports.Lake`; the files of a batch are never replaced."""
         raise WrongDefinitionError(

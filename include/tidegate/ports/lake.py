@@ -27,6 +27,10 @@ class Lake(StagedOutput, Protocol):
         """The columns that rows have to fit into, as Spark writes a struct's type in JSON; None where any will do."""
         ...
 
+    def require_writable(self, output: str, partition_by: Collection[str]) -> None:
+        """Raise where no rows that are partitioned so can go into the output, see `TableLog.require_writable`."""
+        ...
+
     def merge_target(self, output: str, of: Receipt) -> MergeTarget:
         """The table as changes of this batch are to be merged into it.
 

@@ -217,6 +217,8 @@ def _(action: NoteTopics, ctx: Context, seen: Observation) -> Changed:
 
 @act.register
 def _(action: OpenBatch, ctx: Context, seen: ObservedGroup) -> Plan:
+    """The output is asked first: a batch that is open keeps the partition-by that it was planned with."""
+    ctx.lake.require_writable(action.batch.output, action.batch.partition_by)
     changes = definition_changes(ctx)
     try:
         batch = ctx.ledger.open(action.batch, seen.snapshot.version)

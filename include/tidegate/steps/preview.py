@@ -259,6 +259,7 @@ def _of_group(ctx: Context, seen: ObservedGroup, delivered: Mapping[TopicPartiti
             case OpenPublished(batch):
                 return _with(first, starts, _known_later(f"batch {batch.id}, which is in the lake, is committed"))
             case OpenBatch(batch):
+                ctx.lake.require_writable(batch.output, batch.partition_by)
                 waiting = sum(end - seen.committed[tp].offset for tp, end in seen.ends.items() if tp in seen.committed)
                 taken = sum(r.end - r.start for r in batch.ranges)
                 planned = Preview(f"a new batch takes {taken:,} offsets", batch=batch, waiting=waiting)

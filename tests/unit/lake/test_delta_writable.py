@@ -23,7 +23,7 @@ def test_a_table_is_held_against_what_will_be_appended(tmp_path: Path) -> None:
     write_deltalake(tmp_path, pa.table({"country": ["NO"], "city": ["Oslo"], "id": [1]}), partition_by=["country"])
     LOG.require_writable(table, ("country",))
     for partition_by, named in (((), "nothing"), (("country", "city"), "city, country")):
-        said = f"the Delta table is partitioned by country, the files by {named}"
+        said = f"the Delta table is partitioned by country, the rows by {named}"
         with pytest.raises(PartitioningError, match=f"{said} .*set processing.partition-by as the table has it"):
             LOG.require_writable(table, partition_by)
     DeltaTable(tmp_path).alter.set_table_properties({"delta.enableChangeDataFeed": "true"})

@@ -88,6 +88,24 @@ def test_a_batch_that_is_partitioned_otherwise_than_its_table_is_to_be_planned_a
         pipeline.settle(batch.id)
 
 
+def test_no_batch_is_planned_for_a_table_that_is_partitioned_otherwise() -> None:
+    world = World()
+    world.produce(3)
+
+    def refused(*_: Any) -> None:
+        raise PartitioningError("the table is partitioned by country; set partition-by")
+
+    is_writable = world.lake.require_writable
+    world.lake.require_writable = refused  # type: ignore[method-assign]
+    for step in (world.pipeline().preview, world.pipeline().plan):
+        with pytest.raises(PartitioningError, match="set partition-by"):
+            step()
+    assert world.ledger.look("orders").open is None
+    world.lake.require_writable = is_writable  # type: ignore[method-assign]
+    assert deliver(world.pipeline()) is not None
+    assert (world.published(), world.committed()) == ([(0, 3)], 3)
+
+
 def test_a_batch_that_its_table_refuses_waits_and_says_how_it_goes_elsewhere() -> None:
     world = World()
     world.produce(3)

@@ -39,7 +39,7 @@ def refuse_other_partitions(table: DeltaTable, partition_by: Collection[str], ur
     if given != wanted:
         raise PartitioningError(
             message(
-                f"the Delta table is partitioned by {_listed(wanted)}, the files by {_listed(given)}",
+                f"the Delta table is partitioned by {_listed(wanted)}, the rows by {_listed(given)}",
                 uri,
                 "set processing.partition-by as the table has it",
             )
