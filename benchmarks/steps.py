@@ -117,6 +117,7 @@ def in_memory(partitions: int) -> Seconds:
         offsets=MemoryOffsets("steps", fencing=True),
         landing=landing,
         lake=lake,
+        staged=lake,
         ledger=MemoryLedger(clock.now),
         run_log=MemoryRunLog(clock.now),
         processor=MemoryProcessor(landing, lake, clock),

@@ -23,6 +23,7 @@ from tidegate.lake import staged_files
 from tidegate.lake.parquet import ParquetLake
 from tidegate.lake.published import published_batches
 from tidegate.lake.rename import TakenError, rename_folder
+from tidegate.lake.staged_files import StagedFiles
 from tidegate.model.batch import Batch, Delivery, LandedFile
 from tidegate.model.errors import BatchFailedError, CorruptFileError, LostDataError, StaleError, WrongDefinitionError
 from tidegate.model.manifest import Counts, Manifest, Published, Rejections, Result, StagedFile
@@ -68,9 +69,10 @@ def manifest_of(
 
 
 class Bench(Protocol):
-    """A lake, an output in it, and a Spark job's hands."""
+    """A lake, an output in it, what is staged there, and a Spark job's hands."""
 
     lake: Any
+    staged: Any
     output: str
 
     def stage(self, manifest: Manifest, attempt: str, rows: int = 3, rejected: int = 0, *, done: bool = True) -> Result:
@@ -97,7 +99,7 @@ def result_of(manifest: Manifest, attempt: str, **files: Any) -> Result:
 
 class MemoryBench:
     def __init__(self) -> None:
-        self.lake = MemoryLake()
+        self.lake = self.staged = MemoryLake()
         self.output = "file:///lake"
 
     def stage(self, manifest: Manifest, attempt: str, rows: int = 3, rejected: int = 0, *, done: bool = True) -> Result:
@@ -120,7 +122,8 @@ class MemoryBench:
 
 class ParquetBench:
     def __init__(self, folder: Path) -> None:
-        self.lake: Lake = ParquetLake()
+        self.staged = StagedFiles()
+        self.lake: Lake = ParquetLake(self.staged)
         self.folder = folder
         self.output = f"file://{folder}"
 
@@ -273,7 +276,7 @@ def test_rejected_records_of_an_attempt_that_was_swept_away_fail_the_batch(bench
     result = bench.stage(manifest, "a1", rejected=1)
     clear(bench.lake, bench.output, manifest.batch.id)
     with pytest.raises(BatchFailedError, match="a1"):
-        bench.lake.rejections(manifest.staging, result, 3)
+        bench.staged.rejections(manifest.staging, result, 3)
 
 
 def test_records_that_could_not_be_decoded_are_not_rejected_by_the_job(parquet: ParquetBench) -> None:
@@ -281,7 +284,7 @@ def test_records_that_could_not_be_decoded_are_not_rejected_by_the_job(parquet: 
     rows = [rejected_row(n) | {"headers": found} for n, found in enumerate([UNDECODABLE, None, UNDECODABLE, []])]
     file = write_rejected(path_of(manifest.staging) / "a1", 0, rows)
     result = result_of(manifest, "a1", rejected_files=(file,))
-    found = parquet.lake.rejections(manifest.staging, result, 5)
+    found = parquet.staged.rejections(manifest.staging, result, 5)
     assert (found.number, [one.offset for one in found.first]) == (2, [1, 3])
 
 
@@ -298,18 +301,18 @@ def test_rejected_records_of_other_types_that_say_the_same_are_read_all_the_same
     files = tuple(
         write_rejected(folder, number, [rejected_row(number)], schema) for number, schema in enumerate([whole, other])
     )
-    found = parquet.lake.rejections(manifest.staging, result_of(manifest, "a1", rejected_files=files), 5)
+    found = parquet.staged.rejections(manifest.staging, result_of(manifest, "a1", rejected_files=files), 5)
     assert [(one.partition, one.offset, one.reason) for one in found.first] == [(0, 0, "bad 0"), (0, 1, "bad 1")]
 
 
-def test_results_are_those_of_finished_attempts_in_order(bench: Bench, lake: Lake) -> None:
+def test_results_are_those_of_finished_attempts_in_order(bench: Bench) -> None:
     manifest = manifest_of(bench.output)
-    assert lake.results(manifest.staging) == ()
+    assert bench.staged.results(manifest.staging) == ()
     second = bench.stage(manifest, "a2")
     bench.stage(manifest, "a3", done=False)
     first = bench.stage(manifest, "a1")
-    assert lake.results(manifest.staging) == (first, second)
-    assert lake.results(manifest_of(bench.output, token=T2).staging) == ()
+    assert bench.staged.results(manifest.staging) == (first, second)
+    assert bench.staged.results(manifest_of(bench.output, token=T2).staging) == ()
 
 
 def test_of_many_ids_those_are_told_that_are_published(bench: Bench, lake: Lake) -> None:
@@ -331,27 +334,27 @@ def test_an_output_is_absent_until_something_is_staged_and_stays_seen(bench: Ben
     manifest = manifest_of(bench.output)
     lake.prepare(manifest)
     assert not lake.is_absent(bench.output)
-    lake.remove_folders([manifest.staging])
+    bench.staged.remove_folders([manifest.staging])
     assert not lake.is_absent(bench.output)
 
 
 def test_an_attempt_is_there_until_it_is_published(bench: Bench, lake: Lake) -> None:
     manifest = manifest_of(bench.output)
-    assert not lake.has_attempt(manifest.staging, "a1")
+    assert not bench.staged.has_attempt(manifest.staging, "a1")
     bench.stage(manifest, "a1")
-    assert lake.has_attempt(manifest.staging, "a1")
-    assert not lake.has_attempt(manifest.staging, "a2")
+    assert bench.staged.has_attempt(manifest.staging, "a1")
+    assert not bench.staged.has_attempt(manifest.staging, "a2")
     lake.publish(manifest, "a1")
-    assert not lake.has_attempt(manifest.staging, "a1")
+    assert not bench.staged.has_attempt(manifest.staging, "a1")
 
 
-def test_the_records_that_the_job_rejected_are_counted_and_the_first_are_told(bench: Bench, lake: Lake) -> None:
+def test_the_records_that_the_job_rejected_are_counted_and_the_first_are_told(bench: Bench) -> None:
     manifest = manifest_of(bench.output)
     result = bench.stage(manifest, "a1", rejected=5)
-    found = lake.rejections(manifest.staging, result, 3)
+    found = bench.staged.rejections(manifest.staging, result, 3)
     assert found.number == 5
     assert list(map(str, found.first)) == ["t-0 at 0: bad 0", "t-0 at 1: bad 1", "t-0 at 2: bad 2"]
-    assert lake.rejections(manifest.staging, bench.stage(manifest, "a2"), 3) == Rejections(0)
+    assert bench.staged.rejections(manifest.staging, bench.stage(manifest, "a2"), 3) == Rejections(0)
 
 
 def test_counting_an_attempt_that_is_gone_fails_the_batch(bench: Bench, lake: Lake) -> None:
@@ -359,7 +362,7 @@ def test_counting_an_attempt_that_is_gone_fails_the_batch(bench: Bench, lake: La
     result = bench.stage(manifest, "a1")
     lake.set_aside(bench.output, of(manifest.batch.id))
     with pytest.raises(BatchFailedError, match="aren't those that"):
-        lake.seal(manifest.staging, result)
+        bench.staged.seal(manifest.staging, result)
 
 
 # Publishing
@@ -368,9 +371,9 @@ def test_counting_an_attempt_that_is_gone_fails_the_batch(bench: Bench, lake: La
 def sealed(bench: Bench, manifest: Manifest, attempt: str = "a1") -> Manifest:
     """The manifest of a batch whose attempt was staged and audited."""
     result = bench.stage(manifest, attempt, rejected=2)
-    counts = bench.lake.seal(manifest.staging, result)
+    counts = bench.staged.seal(manifest.staging, result)
     assert counts.seal is not None
-    assert bench.lake.seal(manifest.staging, result) == counts
+    assert bench.staged.seal(manifest.staging, result) == counts
     return replace(manifest, batch=replace(manifest.batch, seal=counts.seal))
 
 
@@ -387,7 +390,7 @@ def test_what_has_changed_since_it_was_sealed_is_named_and_not_published(bench: 
         with pytest.raises(CorruptFileError, match=r"carrier=B B/part-1.parquet has changed since it was written"):
             lake.publish(manifest, "a1")
     assert lake.published(bench.output, of(B1)) is None
-    assert lake.has_attempt(manifest.staging, "a1")
+    assert bench.staged.has_attempt(manifest.staging, "a1")
 
 
 def test_what_an_earlier_tidegate_audited_is_published_unverified(bench: Bench, lake: Lake) -> None:
@@ -492,7 +495,7 @@ def test_a_published_batch_is_never_replaced(bench: Bench, lake: Lake) -> None:
     published = lake.published(bench.output, of(B1))
     assert published is not None
     assert published.ranges == first.batch.ranges
-    assert lake.has_attempt(second.staging, "a2")
+    assert bench.staged.has_attempt(second.staging, "a2")
 
 
 def test_an_attempt_that_is_gone_is_not_published(bench: Bench, lake: Lake) -> None:
@@ -502,7 +505,7 @@ def test_an_attempt_that_is_gone_is_not_published(bench: Bench, lake: Lake) -> N
     with pytest.raises(StaleError, match="gone"):
         lake.publish(manifest, "a1")
     assert lake.published(bench.output, of(B1)) is None
-    assert not lake.has_attempt(manifest.staging, "a1")
+    assert not bench.staged.has_attempt(manifest.staging, "a1")
 
 
 @pytest.mark.long
@@ -577,8 +580,8 @@ def test_setting_aside_takes_every_staging_of_the_batch_and_of_no_other(bench: B
         bench.stage(manifest, "a1")
     lake.set_aside(bench.output, of(B1))
     lake.set_aside(bench.output, of(B1))
-    assert [lake.results(manifest.staging) for manifest in mine] == [(), ()]
-    assert lake.has_attempt(other.staging, "a1")
+    assert [bench.staged.results(manifest.staging) for manifest in mine] == [(), ()]
+    assert bench.staged.has_attempt(other.staging, "a1")
     assert [name.rpartition("-")[0] for name in sorted(bench.abandoned())] == [f"{B1}-{T1}", f"{B1}-{T2}"]
 
 
@@ -611,8 +614,8 @@ def test_what_has_been_listed_is_removed_and_nothing_that_came_later(bench: Benc
     bench.stage(second, "a1")
     lake.remove_staged(bench.output, found)
     lake.remove_staged(bench.output, found)
-    assert not lake.has_attempt(first.staging, "a1")
-    assert lake.has_attempt(second.staging, "a1")
+    assert not bench.staged.has_attempt(first.staging, "a1")
+    assert bench.staged.has_attempt(second.staging, "a1")
 
 
 FOREIGN = ("my-notes", "2024-05-01", "b1-t1", f"{B1}-notes", f"{B1}-{T1}-copy", f"{B1}-{T1}0", f"x{B1}-{T1}", B1)
@@ -625,7 +628,7 @@ def test_folders_that_are_not_named_as_ours_are_neither_listed_nor_set_aside(ben
     bench.put_aside(f"{B1}-{T1}")
     lake.set_aside(bench.output, of(B1))
     assert lake.staged_folders(bench.output) == {}
-    assert all(lake.has_attempt(f"{bench.output}/_staging/{name}", "a1") for name in FOREIGN)
+    assert all(bench.staged.has_attempt(f"{bench.output}/_staging/{name}", "a1") for name in FOREIGN)
 
 
 def test_a_late_driver_can_be_set_aside_again(bench: Bench, lake: Lake) -> None:
@@ -633,7 +636,7 @@ def test_a_late_driver_can_be_set_aside_again(bench: Bench, lake: Lake) -> None:
     for _ in range(2):
         bench.stage(manifest, "a1")
         lake.set_aside(bench.output, of(B1))
-        assert not lake.has_attempt(manifest.staging, "a1")
+        assert not bench.staged.has_attempt(manifest.staging, "a1")
     assert len(bench.abandoned()) == 2
 
 
@@ -658,8 +661,8 @@ def test_clearing_leaves_what_is_published_and_other_batches(bench: Bench, lake:
         bench.stage(manifest, "a1")
     lake.publish(published, "a1")
     clear(lake, bench.output, B1)
-    assert not lake.has_attempt(late.staging, "a1")
-    assert lake.has_attempt(other.staging, "a1")
+    assert not bench.staged.has_attempt(late.staging, "a1")
+    assert bench.staged.has_attempt(other.staging, "a1")
     assert bench.abandoned() == []
     assert lake.published(bench.output, of(B1)) is not None
 
@@ -670,15 +673,15 @@ def test_clearing_leaves_what_is_published_and_other_batches(bench: Bench, lake:
 def test_rows_are_counted_in_the_footers(parquet: ParquetBench) -> None:
     manifest = manifest_of(parquet.output)
     result = parquet.stage(manifest, "a1", rows=30, rejected=4)
-    counts = parquet.lake.seal(manifest.staging, result)
+    counts = parquet.staged.seal(manifest.staging, result)
     assert (counts.written, counts.rejected) == (32, 4)
 
 
 def test_an_attempt_without_any_file_counts_nothing(parquet: ParquetBench) -> None:
     manifest = manifest_of(parquet.output)
     leave_result(path_of(manifest.staging) / "a1", result_of(manifest, "a1"))
-    (result,) = parquet.lake.results(manifest.staging)
-    counts = parquet.lake.seal(manifest.staging, result)
+    (result,) = parquet.staged.results(manifest.staging)
+    counts = parquet.staged.seal(manifest.staging, result)
     assert (counts.written, counts.rejected) == (0, 0)
 
 
@@ -711,7 +714,7 @@ def test_files_that_are_not_as_the_result_says_fail_the_batch(
     result = parquet.stage(manifest, "a1", rejected=1)
     spoil(path_of(manifest.staging) / "a1")
     with pytest.raises(BatchFailedError, match=said):
-        parquet.lake.seal(manifest.staging, result)
+        parquet.staged.seal(manifest.staging, result)
 
 
 @pytest.mark.parametrize("text", ["", "{}", "no json", '{"format": 2}'])
@@ -721,7 +724,7 @@ def test_a_finished_result_that_cannot_be_read_fails_the_batch(parquet: ParquetB
     (folder / "part-00000.txt").write_text(text)
     (folder / "_SUCCESS").touch()
     with pytest.raises(BatchFailedError, match="result"):
-        parquet.lake.results(manifest_of(parquet.output).staging)
+        parquet.staged.results(manifest_of(parquet.output).staging)
 
 
 def test_a_result_of_another_attempt_fails_the_batch(parquet: ParquetBench) -> None:
@@ -729,7 +732,7 @@ def test_a_result_of_another_attempt_fails_the_batch(parquet: ParquetBench) -> N
     result = replace(parquet.stage(manifest, "a1"), attempt="../a2")
     leave_result(path_of(manifest.staging) / "a1", result)
     with pytest.raises(BatchFailedError, match=r"of attempt \.\./a2"):
-        parquet.lake.results(manifest.staging)
+        parquet.staged.results(manifest.staging)
 
 
 def test_a_published_folder_holds_the_files_and_the_manifest(parquet: ParquetBench) -> None:
@@ -764,7 +767,7 @@ def test_a_publisher_that_slept_makes_nothing_anew(parquet: ParquetBench, monkey
         with pytest.raises(StaleError, match="gone"):
             parquet.lake.publish(manifest, "a1")
     assert parquet.lake.published(parquet.output, of(B1)) is None
-    assert not parquet.lake.has_attempt(manifest.staging, "a1")
+    assert not parquet.staged.has_attempt(manifest.staging, "a1")
 
 
 @pytest.mark.parametrize("umask", [0o077, 0o007, 0o022])
@@ -865,7 +868,7 @@ def publish_in_a_process(output: str, token: str, turns: int, start: Any, wins: 
     for turn in range(turns):
         start.wait()
         try:
-            ParquetLake().publish(manifest_of(output, f"b{turn}", token), "a")
+            ParquetLake(StagedFiles()).publish(manifest_of(output, f"b{turn}", token), "a")
             wins.put((turn, token))
         except StaleError:
             pass
@@ -897,7 +900,7 @@ def test_of_processes_that_race_exactly_one_wins(parquet: ParquetBench) -> None:
 @pytest.mark.parametrize("output", ["s3://bucket/lake", "s3a://bucket/lake", "gs://b/l", "abfss://c@a/l", "/lake"])
 def test_an_output_without_an_atomic_rename_is_refused(output: str) -> None:
     with pytest.raises(WrongDefinitionError, match=r"can't rename a folder at once.*file://"):
-        ParquetLake().published(output, of(B1))
+        ParquetLake(StagedFiles()).published(output, of(B1))
 
 
 class MovesInto:
@@ -945,7 +948,7 @@ def generation(bench: Bench, number: int, token: str = T2, rows: int = 7) -> Man
     manifest = manifest_of(bench.output, token=token)
     staging = bench.lake.staging_of(bench.output, B1, token, number)
     manifest = replace(manifest, generation=number, staging=staging)
-    counts = bench.lake.seal(manifest.staging, bench.stage(manifest, "a2", rows))
+    counts = bench.staged.seal(manifest.staging, bench.stage(manifest, "a2", rows))
     return replace(manifest, batch=replace(manifest.batch, seal=counts.seal, rows=counts.written))
 
 
@@ -982,9 +985,9 @@ def test_what_a_generation_has_staged_is_swept_by_nobody_else(bench: Bench, lake
     manifest = generation(bench, 2)
     assert lake.staged_folders(bench.output) == {}
     lake.set_aside(bench.output, of(B1))
-    assert lake.has_attempt(manifest.staging, "a2")
+    assert bench.staged.has_attempt(manifest.staging, "a2")
     lake.remove_superseded(bench.output, of(B1), [manifest.staging])
-    assert not lake.has_attempt(manifest.staging, "a2")
+    assert not bench.staged.has_attempt(manifest.staging, "a2")
 
 
 def test_a_folder_is_replaced_at_once_and_what_it_held_is_swept_with_the_staging(parquet: ParquetBench) -> None:

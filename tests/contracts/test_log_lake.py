@@ -34,7 +34,8 @@ class Bench:
     def __init__(self, folder: Path) -> None:
         self.log = MemoryTableLog()
         self.output = f"file://{folder}/table"
-        self.lake = LogLake(self.log, StagedFiles())
+        self.staged_files = StagedFiles()
+        self.lake = LogLake(self.log, self.staged_files)
 
     def delivery(self, number: int = 1, incarnation: str = "inc") -> Manifest:
         """A delivery of a batch that has begun."""
@@ -66,7 +67,7 @@ class Bench:
             pq.write_table(pa.table({"n": list(range(rows))}), folder / "part-0.parquet")
             files = [StagedFile("part-0.parquet", (folder / "part-0.parquet").stat().st_size)]
         result = Result(manifest.batch.id, manifest.delivery.token, "a1", 10, 10 - rows, tuple(files), ())
-        counts = self.lake.seal(manifest.staging, result)
+        counts = self.staged_files.seal(manifest.staging, result)
         return replace(manifest, batch=replace(manifest.batch, seal=counts.seal, rows=counts.written))
 
     def rows(self) -> int:
@@ -109,7 +110,7 @@ def test_what_was_set_aside_is_never_published_and_what_is_delivered_after_it_is
     bench.lake.set_aside(bench.output, of(slept))
     with pytest.raises(StaleError, match="withdrawn"):
         bench.lake.publish(slept, "a1")
-    assert not bench.lake.has_attempt(slept.staging, "a1")
+    assert not bench.staged_files.has_attempt(slept.staging, "a1")
     again = bench.staged(rows=2)
     bench.lake.publish(again, "a1")
     assert bench.rows() == 2
@@ -181,7 +182,7 @@ def test_what_is_part_of_the_table_is_not_removed_with_what_is_staged(bench: Ben
     assert bench.lake.published_ids(bench.output, [won.batch.id]) == {won.batch.id}
     bench.lake.remove_staged(bench.output, folders)
     assert bench.lake.staged_folders(bench.output) == {}
-    assert not bench.lake.has_attempt(lost.staging, "a1")
+    assert not bench.staged_files.has_attempt(lost.staging, "a1")
     assert bench.rows() == 3
 
 
@@ -219,7 +220,7 @@ def test_what_a_table_is_made_of_stays_when_generations_are_swept(bench: Bench) 
     bench.lake.replace(won, "a1")
     bench.lake.remove_superseded(bench.output, of(first), [lost.staging, won.staging])
     assert bench.rows() == 5
-    assert not bench.lake.has_attempt(lost.staging, "a1")
+    assert not bench.staged_files.has_attempt(lost.staging, "a1")
 
 
 def test_subscriptions_and_incarnations_share_a_table(bench: Bench) -> None:
@@ -344,8 +345,8 @@ def changing(bench: Bench, number: int, replaced: tuple[str, ...], deleted: int 
     }
     (folder / "_result").mkdir()
     (folder / "_result" / "part-0").write_text(json.dumps(result))
-    (found,) = bench.lake.results(manifest.staging)
-    counts = bench.lake.seal(manifest.staging, found)
+    (found,) = bench.staged_files.results(manifest.staging)
+    counts = bench.staged_files.seal(manifest.staging, found)
     return replace(manifest, batch=replace(manifest.batch, seal=counts.seal, rows=counts.written))
 
 

@@ -40,7 +40,7 @@ _LOCAL = frozenset(
         *("source.partitions", "source.watermarks", "source.offsets_at", "source.topic_ids"),
     }
 )
-UNSHARED = _LOCAL | {"landing.put_manifest", "lake.prepare", "lake.make_folder"}
+UNSHARED = _LOCAL | {"landing.put_manifest", "lake.prepare", "staged.make_folder"}
 """Effects that no other runner can see or change: to switch to one before is to do so after."""
 
 READS = _LOCAL | frozenset(
@@ -57,8 +57,8 @@ READS = _LOCAL | frozenset(
         *("letters.extent", "letters.id", "letters.read", "letters.partitions_of"),
         *("redrives.marks", "redrives.check_turn", "redrive_fence.committed"),
         *("offsets.committed", "fence.committed", "landing.data_files", "landing.verify", "landing.records"),
-        *("lake.results", "lake.seal", "lake.has_attempt", "lake.published", "lake.staged_folders"),
-        *("lake.rejections", "lake.rejected", "lake.rejected_by", "lake.verified"),
+        *("staged.results", "staged.seal", "staged.has_attempt", "lake.published", "lake.staged_folders"),
+        *("staged.rejections", "lake.rejected", "staged.rejected_by", "staged.verified"),
         *(
             "lake.require_writable",
             "lake.is_passed",
@@ -70,7 +70,7 @@ READS = _LOCAL | frozenset(
             "log.note",
             "log.notes",
         ),
-        *("lake.ack_files", "lake.settled_files", "lake.read_acks", "landing.pending_acks"),
+        *("staged.ack_files", "staged.settled_files", "staged.read_acks", "landing.pending_acks"),
     }
 )
 """Effects that change nothing for anybody else: whether they happened makes no difference once the answer is lost."""

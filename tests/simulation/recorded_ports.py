@@ -9,7 +9,7 @@ from typing import Any, Protocol
 from simulation.acknowledged import Settled, pending_acks, told
 from tidegate.testing.effects import CONSTANT, HELD, Effect, effect_of
 
-_STREAMED = frozenset({("landing", "records"), ("lake", "rejected"), ("lake", "rejected_by"), ("letters", "read")})
+_STREAMED = frozenset({("landing", "records"), ("lake", "rejected"), ("staged", "rejected_by"), ("letters", "read")})
 
 
 class Performer(Protocol):
@@ -40,7 +40,7 @@ class Kept:
         effect = effect_of(self._port, name)
         if str(effect) == "landing.pending_acks":
             return lambda *args: pending_acks(self._life.perform(effect, lambda: told(found(*args)), args))
-        if str(effect) == "lake.read_acks":
+        if str(effect) == "staged.read_acks":
             return partial(self._take, effect, found)
         if (self._port, name) in _STREAMED:
             return lambda *args: iter(self._life.perform(effect, lambda: tuple(found(*args)), args))

@@ -177,11 +177,12 @@ class Life:
             run_log=pipeline.run_log,
             clock=pipeline.clock,
             lake=Kept("lake", self._world.lake, self),
+            staged=Kept("staged", self._world.lake, self),
             processor=Kept("processor", self._world.spark, self),
             **ports,
         )
         seen = watched(kept, self)
-        seen = replace(seen, lake=self._world.lake_of(seen.lake, self.port))
+        seen = replace(seen, lake=self._world.lake_of(seen.lake, seen.staged, self.port))
         job: Any = seen.processor
         return replace(seen, processor=AcknowledgingJob(job)) if self._world.spark.acknowledges else seen
 

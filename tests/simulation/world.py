@@ -23,7 +23,7 @@ from tidegate.model.commit_policy import PositionStore
 from tidegate.model.offsets import TopicPartition
 from tidegate.model.records import Outgoing
 from tidegate.model.subscription import Subscription
-from tidegate.ports import Clock, Committed, Lake
+from tidegate.ports import Clock, Committed, Lake, StagedOutput
 from tidegate.runtime.pipeline import Pipeline
 from tidegate.strategies.failure.dead_letters import DeadLetters
 from tidegate.testing.clock import MemoryClock
@@ -44,6 +44,7 @@ _CHANGED_BY = {
     "landing": ("landing",),
     "writer": ("landing",),
     "lake": ("lake", "audit"),
+    "staged": ("lake", "audit"),
     "log": ("log", "lake", "audit"),
     "ledger": ("ledger",),
     "processor": ("spark", "lake", "audit"),
@@ -52,6 +53,7 @@ _CHANGED_BY_READING = {
     "fence": ("audit",),
     "ledger": ("ledger",),
     "lake": ("lake",),
+    "staged": ("lake",),
     "log": ("lake", "audit"),
 }  # who has read; what a look finds empty, it makes; what is about to be published
 
@@ -167,16 +169,17 @@ class World:
             source=MemorySource(self.topics, isolation_level=isolation, clock=clock),
             offsets=self.unkept.of(run) if commits_nothing else self.offsets,
             landing=self.landing,
-            lake=self.lake_of(self.lake, lambda _, log: log),
+            lake=self.lake_of(self.lake, self.lake, lambda _, log: log),
+            staged=self.lake,
             ledger=self.ledger,
             run_log=MemoryRunLog(clock.now),
             processor=AcknowledgingJob(self.spark) if self.spark.acknowledges else self.spark,
             clock=clock,
         )
 
-    def lake_of(self, lake: Lake, watched: Callable[[str, object], Any]) -> Lake:
+    def lake_of(self, lake: Lake, staged: StagedOutput, watched: Callable[[str, object], Any]) -> Lake:
         """The lake as the steps have it: the one that is watched, or a table beside it whose log is watched too."""
-        return lake if self.log is None else LogLake(watched("log", self.log), lake)
+        return lake if self.log is None else LogLake(watched("log", self.log), staged)
 
     @property
     def staged(self) -> set[str]:

@@ -44,7 +44,7 @@ def table(request: pytest.FixtureRequest, tmp_path: Path) -> ChangedTable:
 
 
 def merge(spark: SparkSession, table: ChangedTable, number: int, *changes: Change, **how: Any) -> None:
-    manifest, attempt = process(spark, table, begin(table, number, **how), frame(spark, changes))
+    manifest, attempt = process(spark, begin(table, number, **how), frame(spark, changes))
     table.lake.publish(manifest, attempt)
 
 
@@ -64,7 +64,7 @@ def test_a_thousand_change_streams_come_to_what_the_oracle_says(
     seed = random.SystemRandom().randrange(2**32)
     of, oracle = random.Random(seed), Oracle()  # noqa: S311 (nothing is kept secret)
     for number, changes in enumerate(batches_of(of, STREAMS, BATCHES), 1):
-        manifest, attempt = process(spark, table, begin(table, number, partition_by), frame(spark, changes))
+        manifest, attempt = process(spark, begin(table, number, partition_by), frame(spark, changes))
         table.lake.publish(manifest, attempt)
         with pytest.raises(StaleError):  # delivered a second time
             table.lake.publish(manifest, attempt)
@@ -96,7 +96,7 @@ def test_a_deleted_key_stays_deleted_until_a_newer_change(spark: SparkSession, t
 
 def test_two_deliveries_of_a_batch_are_published_once(spark: SparkSession, table: ChangedTable) -> None:
     merge(spark, table, 1, change("one", 1), change("other", 1, key="b"))
-    both = [process(spark, table, begin(table, 2), frame(spark, [change("two", 2)])) for _ in range(2)]
+    both = [process(spark, begin(table, 2), frame(spark, [change("two", 2)])) for _ in range(2)]
     table.lake.publish(*both[0])
     with pytest.raises(StaleError):
         table.lake.publish(*both[1])
@@ -107,7 +107,7 @@ def test_a_batch_whose_files_were_compacted_meanwhile_is_delivered_again(spark: 
     table = ChangedDeltaTable(tmp_path)
     merge(spark, table, 1, change("one", 1))
     merge(spark, table, 2, change("other", 1, key="b"))
-    manifest, attempt = process(spark, table, begin(table, 3), frame(spark, [change("two", 2)]))
+    manifest, attempt = process(spark, begin(table, 3), frame(spark, [change("two", 2)]))
     table.compact()
     with pytest.raises(RewrittenFilesError):
         table.lake.publish(manifest, attempt)
@@ -138,7 +138,7 @@ def test_only_files_with_keys_of_the_batch_are_replaced(spark: SparkSession, tmp
 def test_columns_that_rows_lack_are_told(spark: SparkSession, tmp_path: Path, feed: ChangeFeed, said: str) -> None:
     table = ChangedDeltaTable(tmp_path)
     with pytest.raises(TransformError, match=said):
-        process(spark, table, begin(table, 1, feed=feed), frame(spark, [change("one", 1)]))
+        process(spark, begin(table, 1, feed=feed), frame(spark, [change("one", 1)]))
 
 
 @pytest.mark.parametrize(
@@ -158,7 +158,7 @@ def test_a_fault_of_the_definition_is_none_of_the_records_nor_of_the_transforms(
     table = ChangedDeltaTable(tmp_path)
     rows = frame(spark, [change("one", 1)]).selectExpr("*", "map(op, op) AS tags")
     with pytest.raises(TransformRaisedError) as raised, raised_by(frame, is_called=False):
-        process(spark, table, begin(table, 1, feed=feed), rows)
+        process(spark, begin(table, 1, feed=feed), rows)
     failure = failure_of(raised.value)
     assert said in failure.error
     assert (failure.cause, failure.where) == ("system", None)
@@ -170,9 +170,9 @@ def test_rows_without_a_key_are_told_and_replace_nothing(spark: SparkSession, tm
     with pytest.raises(
         TransformError, match=r"2 of its rows have null in key, changes-0 offset \d among them: .*as rejected"
     ):
-        process(spark, table, begin(table, 1, feed=feed), frame(spark, [change("three", 3), *keyless]))
+        process(spark, begin(table, 1, feed=feed), frame(spark, [change("three", 3), *keyless]))
     with pytest.raises(TransformError, match="null in key: rows without a key"):
-        process(spark, table, begin(table, 1, feed=feed), frame(spark, keyless).drop("topic"))
+        process(spark, begin(table, 1, feed=feed), frame(spark, keyless).drop("topic"))
 
 
 @pytest.mark.parametrize("before", ["u", "d"])

@@ -112,10 +112,13 @@ class ChangedTable(Protocol):
         ...
 
 
+STAGED = StagedFiles()
+
+
 class ChangedDeltaTable:
     def __init__(self, folder: Path) -> None:
         self.output = f"delta+file://{folder}/a table"
-        self.lake = LogLake(DeltaLog(lambda _: {}), StagedFiles())
+        self.lake = LogLake(DeltaLog(lambda _: {}), STAGED)
         self._folder = folder / "a table"
 
     def rows(self) -> pa.Table:
@@ -130,7 +133,7 @@ class ChangedIcebergTable:
         (folder / "warehouse").mkdir(parents=True)
         self._catalog = SqlCatalog("ice", uri=f"sqlite:///{folder}/catalog.db", warehouse=f"file://{folder}/warehouse")
         self.output = "iceberg://ice/shop/orders"
-        self.lake = LogLake(IcebergLog(lambda _: self._catalog), StagedFiles())
+        self.lake = LogLake(IcebergLog(lambda _: self._catalog), STAGED)
 
     def rows(self) -> pa.Table:
         return self._catalog.load_table("shop.orders").scan().to_arrow()
@@ -169,11 +172,11 @@ def begin(table: ChangedTable, number: int, partition_by: Sequence[str] = (), fe
     return manifest
 
 
-def process(spark: SparkSession, table: ChangedTable, manifest: Manifest, rows: DataFrame) -> tuple[Manifest, str]:
+def process(spark: SparkSession, manifest: Manifest, rows: DataFrame) -> tuple[Manifest, str]:
     """What the job leaves, sealed, and its attempt."""
     result = write_outcome(spark, parse_manifest(manifest.to_json(), "manifest"), rows)
-    (found,) = table.lake.results(manifest.staging)
-    counts = table.lake.seal(manifest.staging, found)
+    (found,) = STAGED.results(manifest.staging)
+    counts = STAGED.seal(manifest.staging, found)
     batch = replace(manifest.batch, seal=counts.seal, rows=counts.written, rejected=0)
     return replace(manifest, batch=batch, merge=None), result.attempt
 

@@ -6,7 +6,7 @@ from crash_cases import PUBLISHED
 from crashing import Point, run_watched
 from world import World
 
-from tidegate.ports import Clock, Fence, Lake, Landing, LandingWriter, Ledger, OffsetStore
+from tidegate.ports import Clock, Fence, Lake, Landing, LandingWriter, Ledger, OffsetStore, StagedOutput
 from tidegate.testing.effects import Effect
 
 _READS = frozenset(
@@ -15,8 +15,16 @@ _READS = frozenset(
         [
             *(Ledger.look, Ledger.batch, Ledger.reported, Ledger.deliveries, Ledger.delivery_age, Ledger.now),
             *(Ledger.history, Ledger.outcomes, Ledger.last_ends, Ledger.losses, Ledger.closed_files, Ledger.tries),
-            *(Lake.published, Lake.has_attempt, Lake.results, Lake.seal, Lake.prepare, Lake.rejections),
-            *(Lake.staged_folders, Landing.framings, Landing.data_files, Landing.verify, LandingWriter.files),
+            *(StagedOutput.has_attempt, StagedOutput.results, StagedOutput.seal, StagedOutput.rejections),
+            *(Lake.published, Lake.prepare),
+            *(
+                Lake.require_writable,
+                Lake.staged_folders,
+                Landing.framings,
+                Landing.data_files,
+                Landing.verify,
+                LandingWriter.files,
+            ),
             *(OffsetStore.committed, Fence.committed, Clock.now, Clock.monotonic, Clock.wait),
         ],
     )

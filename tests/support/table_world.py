@@ -22,6 +22,7 @@ from chaos.table_rows import TableRowsProcessor
 from tidegate.config.outputs import output_uri
 from tidegate.config.settings import Settings
 from tidegate.kafka.columns import SCHEMA
+from tidegate.lake.staged_files import StagedFiles
 from tidegate.landing.parquet import ParquetLanding
 from tidegate.ledger.offsets import SqlOffsets
 from tidegate.ledger.run_log import SqlRunLog
@@ -103,6 +104,7 @@ def opened_in_memory(described: Subscription, settings: Settings, records: str, 
         offsets=SqlOffsets(f"sqlite:///{_positions(settings)}", described.name, group, MemoryOutbox(topics)),
         landing=ParquetLanding(settings.landing),
         lake=lakes(MemoryConnections(catalog_connection(settings))),
+        staged=StagedFiles(),
         ledger=SqlLedger(settings.ledger),
         run_log=SqlRunLog(settings.ledger),
         processor=job,

@@ -67,6 +67,7 @@ class World:
             offsets=self.offsets,
             landing=self.landing,
             lake=self.lake,
+            staged=self.lake,
             ledger=self.ledger,
             run_log=self.run_log,
             processor=self.processor,

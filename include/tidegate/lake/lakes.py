@@ -5,24 +5,22 @@ A lake is made when an output first needs it, so nobody needs the packages of a 
 
 from collections.abc import Callable, Collection, Iterator, Mapping
 
-from tidegate.lake.over_staged import OverStaged
 from tidegate.model.change_feed import MergeTarget
 from tidegate.model.errors import WrongDefinitionError
 from tidegate.model.manifest import Manifest, Published
 from tidegate.model.output_uri import parse_output
 from tidegate.model.receipt import Receipt
 from tidegate.model.records import Rejected
-from tidegate.ports import Lake, StagedOutput
+from tidegate.ports import Lake
 
 
-class Lakes(OverStaged):
-    """The port `Lake` over several of it, by the scheme of an output's URI; `staged` has what deliveries staged.
+class Lakes:
+    """The port `Lake` over several of it, by the scheme of an output's URI.
 
-    What is asked about an output raises WrongDefinitionError for a scheme that none of them has.
+    Each method raises WrongDefinitionError for a scheme that none of them has.
     """
 
-    def __init__(self, by_scheme: Mapping[str, Callable[[], Lake]], staged: StagedOutput) -> None:
-        super().__init__(staged)
+    def __init__(self, by_scheme: Mapping[str, Callable[[], Lake]]) -> None:
         self._by_scheme = by_scheme
         self._made: dict[Callable[[], Lake], Lake] = {}
 

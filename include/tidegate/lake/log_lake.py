@@ -6,7 +6,6 @@ from dataclasses import replace
 from typing import Final
 
 from tidegate.lake.log_entries import Beginning, Entry, LogEntries, SettledError, WithdrawnError
-from tidegate.lake.over_staged import OverStaged
 from tidegate.lake.staging import folder_name, staged_batch, staged_below, staging_name
 from tidegate.model.change_feed import TOMBSTONES, MergeTarget
 from tidegate.model.errors import LostDataError, StaleError, location, message
@@ -25,15 +24,15 @@ CARRIED_OVER: Final = "carried-over"
 _HIDDEN: Final = ("_", ".")
 
 
-class LogLake(OverStaged):
+class LogLake:
     """The port `Lake` over a table's log, and what is staged beside its data.
 
     A note tells of each staging folder for as long as it may be removed: whose it is, and from when.
     """
 
     def __init__(self, log: TableLog, staged: StagedOutput) -> None:
-        super().__init__(staged)
         self._log = log
+        self._staged = staged
 
     def staging_of(self, output: str, batch_id: str, token: str, generation: int = 1) -> str:
         """See `tidegate.ports.Lake`; what is published stays there, and the table's own maintenance sees it."""
@@ -62,7 +61,7 @@ class LogLake(OverStaged):
         output, of = manifest.batch.output, manifest.batch.next_receipt
         since = LogEntries(self._log, output, of).beginning()
         self._log.put_note(output, STAGED, folder_name(manifest.staging), f"{of}\n{since}")
-        self.make_folder(manifest.staging)
+        self._staged.make_folder(manifest.staging)
 
     def published(self, output: str, of: Receipt) -> Published | None:
         """See `tidegate.ports.Lake`. Raises LostDataError where the table went back to before that."""
@@ -81,7 +80,7 @@ class LogLake(OverStaged):
         entry = replacement or LogEntries(self._log, output, of).found()
         if entry is None or entry.staging is None or entry.attempt is None:
             return iter(())
-        return self.rejected_by(entry.staging, entry.attempt)
+        return self._staged.rejected_by(entry.staging, entry.attempt)
 
     def is_passed(self, output: str, of: Receipt) -> bool:
         """See `tidegate.ports.Lake`."""
@@ -97,8 +96,9 @@ class LogLake(OverStaged):
 
     def publish(self, manifest: Manifest, attempt: str) -> None:
         """See `tidegate.ports.Lake`; what was withdrawn has no attempt any more."""
-        replaced = next((each.replaced_files for each in self.results(manifest.staging) if each.attempt == attempt), ())
-        manifest = replace(self.verified(manifest, attempt), replaced_files=replaced)
+        results = self._staged.results(manifest.staging)
+        replaced = next((each.replaced_files for each in results if each.attempt == attempt), ())
+        manifest = replace(self._staged.verified(manifest, attempt), replaced_files=replaced)
         batch, staging = manifest.batch, manifest.staging
         noted = self._log.note(batch.output, STAGED, folder_name(staging))
         since = Beginning.parse(noted.partition("\n")[2]) if noted else None
@@ -113,7 +113,7 @@ class LogLake(OverStaged):
             why = "the table's log has come to this batch already"
             raise StaleError(message(why, batch, "the next run finds out")) from None
         except WithdrawnError:
-            self.withdraw(staging)
+            self._staged.withdraw(staging)
             why = "what was staged of it was withdrawn meanwhile: nothing is published"
             raise StaleError(message(why, batch, "the next run finds out")) from None
 
@@ -132,7 +132,7 @@ class LogLake(OverStaged):
 
     def replace(self, manifest: Manifest, attempt: str) -> None:
         """See `tidegate.ports.Lake`."""
-        manifest = self.verified(manifest, attempt)
+        manifest = self._staged.verified(manifest, attempt)
         batch = manifest.batch
         entry = Entry(manifest.generation, manifest.to_json(), manifest.staging, attempt)
         entries = LogEntries.of_generation(self._log, batch.output, batch.next_receipt, manifest.generation)
@@ -145,7 +145,7 @@ class LogLake(OverStaged):
     def remove_superseded(self, output: str, of: Receipt, folders: Collection[str]) -> None:
         """See `tidegate.ports.Lake`; those that were part of the table once are left to the table's maintenance."""
         kept = {entry.staging for entry in LogEntries.of_generation(self._log, output, of, 0).all()}
-        self.remove_folders(frozenset(folders) - kept)
+        self._staged.remove_folders(frozenset(folders) - kept)
 
     def staged_folders(self, output: str) -> Mapping[str, frozenset[str]]:
         """See `tidegate.ports.Lake`."""
@@ -159,7 +159,7 @@ class LogLake(OverStaged):
             return
         for name in self._log.notes(output, STAGED):
             if staged_batch(name) == of.batch_id:
-                self.withdraw(self._folder(output, name))
+                self._staged.withdraw(self._folder(output, name))
 
     def carry_over(self, output: str, given_up: Receipt, first: Receipt) -> None:
         """See `tidegate.ports.Lake`."""
@@ -172,7 +172,7 @@ class LogLake(OverStaged):
             if name in named:
                 entry = LogEntries(self._log, output, of).found()
                 if entry is None or entry.staging != named[name]:
-                    self.remove_folders([named[name]])
+                    self._staged.remove_folders([named[name]])
                 self._log.remove_note(output, STAGED, name)
 
     def _last_published(self, output: str, of: Receipt, snapshot: TableSnapshot | None) -> Entry | None:

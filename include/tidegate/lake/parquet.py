@@ -22,7 +22,7 @@ from tidegate.lake.rename import (
     rename_folder,
     sync_folder,
 )
-from tidegate.lake.staged_files import StagedFiles, folders, gone, is_folder
+from tidegate.lake.staged_files import folders, gone, is_folder
 from tidegate.lake.staging import abandoned_batch, staged_batch, staging_name
 from tidegate.model.change_feed import MergeTarget
 from tidegate.model.errors import (
@@ -39,6 +39,7 @@ from tidegate.model.records import Rejected
 from tidegate.parquet.files import copy_permissions, is_bare
 from tidegate.parquet.locations import locate, unless_refused
 from tidegate.parquet.rejected import rejected_records
+from tidegate.ports import StagedOutput
 
 log = logging.getLogger(__name__)
 
@@ -48,12 +49,15 @@ _STAGED: Final = {_STAGING: staged_batch, _ABANDONED: abandoned_batch}
 _WITH_ATOMIC_RENAME: Final = ("file", "hdfs")
 
 
-class ParquetLake(StagedFiles):
+class ParquetLake:
     """The port `Lake` on a file system with an atomic rename of folders: this machine's, or HDFS.
 
     Every method raises WrongDefinitionError for an output elsewhere. Paths are taken as they are, percent signs
     and spaces included.
     """
+
+    def __init__(self, staged: StagedOutput) -> None:
+        self._staged = staged
 
     def staging_of(self, output: str, batch_id: str, token: str, generation: int = 1) -> str:
         """See `tidegate.ports.Lake`."""
@@ -75,7 +79,7 @@ class ParquetLake(StagedFiles):
     def prepare(self, manifest: Manifest) -> None:
         """See `tidegate.ports.Lake`."""
         _place(manifest.batch.output)
-        self.make_folder(manifest.staging)
+        self._staged.make_folder(manifest.staging)
 
     def published(self, output: str, of: Receipt) -> Published | None:
         """See `tidegate.ports.Lake`. Raises LostDataError for a folder under that name that holds something else."""
@@ -174,13 +178,13 @@ class ParquetLake(StagedFiles):
 
     def _make_ready(self, system: fs.FileSystem, manifest: Manifest, attempt: str, staged: str) -> None:
         """Make the attempt's folder one that may appear in the lake."""
-        _put_manifest(system, staged, self.verified(manifest, attempt))
+        _put_manifest(system, staged, self._staged.verified(manifest, attempt))
         copy_permissions(system, staged.rpartition("/")[0], staged)
         sync_folder(system, staged)
 
     def remove_superseded(self, output: str, of: Receipt, folders: Collection[str]) -> None:  # noqa: ARG002 (of none of them)
         """See `tidegate.ports.Lake`; none is part of the output."""
-        self.remove_folders(folders)
+        self._staged.remove_folders(folders)
 
     def staged_folders(self, output: str) -> Mapping[str, frozenset[str]]:
         """See `tidegate.ports.Lake`."""
@@ -206,7 +210,7 @@ class ParquetLake(StagedFiles):
 
     def remove_staged(self, output: str, folders: Collection[str]) -> None:  # noqa: ARG002 (each is named whole)
         """See `tidegate.ports.Lake`."""
-        self.remove_folders(folders)
+        self._staged.remove_folders(folders)
 
     def set_aside(self, output: str, of: Receipt) -> None:
         """See `tidegate.ports.Lake`; done before, or by somebody else meanwhile, is fine."""

@@ -7,11 +7,10 @@ from tidegate.model.change_feed import MergeTarget
 from tidegate.model.manifest import Manifest, Published
 from tidegate.model.receipt import Receipt
 from tidegate.model.records import Rejected
-from tidegate.ports.staged_output import StagedOutput
 
 
-class Lake(StagedOutput, Protocol):
-    """The output: what deliveries staged, and what was published.
+class Lake(Protocol):
+    """The output: where deliveries stage (see `StagedOutput`), and what was published.
 
     It is asked about a batch by the receipt that the batch's commit writes: incarnation, number and id.
     """

@@ -23,12 +23,11 @@ def lakes(connections: Connections, evolution: SchemaEvolution = "fail") -> Lake
     parquet_on_a_store, delta, iceberg = (with_log(logs[each]) for each in ("parquet", "delta", "iceberg"))
     return Lakes(
         {
-            **dict.fromkeys(FILE_SYSTEMS, ParquetLake),
+            **dict.fromkeys(FILE_SYSTEMS, lambda: ParquetLake(staged)),
             **dict.fromkeys(OBJECT_STORES, parquet_on_a_store),
             **{f"delta+{scheme}": delta for scheme in ("file", *OBJECT_STORES)},
             "iceberg": iceberg,
-        },
-        staged,
+        }
     )
 
 

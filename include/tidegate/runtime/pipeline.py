@@ -12,6 +12,7 @@ from tidegate.kafka.offsets import KafkaOffsets, PlainFence, TakeFence
 from tidegate.kafka.outbox import KafkaOutbox
 from tidegate.kafka.source import KafkaSource
 from tidegate.kafka.transaction import TransactionalFence
+from tidegate.lake.staged_files import StagedFiles
 from tidegate.landing.parquet import ParquetLanding
 from tidegate.landing.requests import ParquetLandingRequests
 from tidegate.ledger.offsets import SqlOffsets
@@ -225,6 +226,7 @@ def open_pipeline(
             elsewhere=elsewhere,
             landing=ParquetLanding(settings.landing),
             lake=lakes(connections, subscription.processing.schema_evolution),
+            staged=StagedFiles(),
             ledger=SqlLedger(settings.ledger),
             run_log=SqlRunLog(settings.ledger),
             processor=processor or processor_of(subscription, settings, connections),

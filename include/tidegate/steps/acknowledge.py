@@ -20,7 +20,6 @@ from tidegate.model.errors import (
 )
 from tidegate.model.manifest import Manifest, Result
 from tidegate.model.offsets import TopicPartition, starts
-from tidegate.ports import Lake, Landing
 from tidegate.steps.context import Context
 from tidegate.steps.loss import created_again
 from tidegate.strategies.commit.interpret import Interpretation, Moved, Resume, ResumeFrom, interpret
@@ -39,10 +38,9 @@ class AckReader:
     The offsets that landed are read when they are first asked for, and kept.
     """
 
-    def __init__(self, batch: Batch, landing: Landing, lake: Lake) -> None:
+    def __init__(self, ctx: Context, batch: Batch) -> None:
+        self._ctx = ctx
         self._batch = batch
-        self._landing = landing
-        self._lake = lake
         self._taken: set[str] = set()
         self._awaited: Mapping[TopicPartition, Acknowledgements] | None = None
 
@@ -55,7 +53,7 @@ class AckReader:
         """Take files of acknowledged or rejected records."""
         for file in files:
             if file not in self._taken:
-                self._lake.read_acks(file, self._whole)
+                self._ctx.staged.read_acks(file, self._whole)
                 self._taken.add(file)
 
     def take_of_batch(self) -> None:
@@ -63,11 +61,11 @@ class AckReader:
         looked_into: frozenset[str] = frozenset()
         while (folders := self._staged()) - looked_into:
             for folder in sorted(folders):
-                self.take_known(self._lake.ack_files(folder))
+                self.take_known(self._ctx.staged.ack_files(folder))
             looked_into = folders
 
     def _staged(self) -> frozenset[str]:
-        return self._lake.staged_folders(self._batch.output).get(self._batch.id, frozenset())
+        return self._ctx.lake.staged_folders(self._batch.output).get(self._batch.id, frozenset())
 
     def take_known(self, files: Iterable[str]) -> None:
         """Take what files name of the batch's records: of deliveries that failed, or were handed more than these.
@@ -78,7 +76,7 @@ class AckReader:
             if file in self._taken:
                 continue
             try:
-                self._lake.read_acks(file, {at: KnownOffsets(one) for at, one in self._whole.items()})
+                self._ctx.staged.read_acks(file, {at: KnownOffsets(one) for at, one in self._whole.items()})
             except BatchFailedError as error:
                 log.warning("acknowledgements are left out: %s (%s)", error, self._batch)
             self._taken.add(file)
@@ -90,7 +88,7 @@ class AckReader:
     @property
     def _whole(self) -> Mapping[TopicPartition, Acknowledgements]:
         if self._awaited is None:
-            self._awaited = self._landing.pending_acks(self._batch)
+            self._awaited = self._ctx.landing.pending_acks(self._batch)
         return self._awaited
 
 
@@ -105,7 +103,7 @@ class Acknowledging:
         self._ctx = ctx
         self._batch = batch
         self._commits = commits
-        self._tally = AckReader(batch, ctx.landing, ctx.lake)
+        self._tally = AckReader(ctx, batch)
         self._begun: Mapping[TopicPartition, int] = starts(batch.ranges)
         self.passed_over: str | None = None
         """What no delivery acknowledged and none delivers any more, in words; known once this one has begun."""
@@ -140,7 +138,7 @@ class Acknowledging:
         """
         committed = self._ctx.offsets.committed([r.at for r in self._batch.ranges])
         self._stands = dict(self._positions(interpret(self._batch.commit_policy, self._batch, committed)))
-        tally = AckReader(self._batch, self._ctx.landing, self._ctx.lake)
+        tally = AckReader(self._ctx, self._batch)
         tally.take_of_batch()
         self._commit(tally, self._refuse_change)
         return tally
@@ -169,7 +167,7 @@ class Acknowledging:
             return
         with self._looking:
             with self._tried_again():
-                self._tally.take(self._ctx.lake.ack_files(manifest.staging))
+                self._tally.take(self._ctx.staged.ack_files(manifest.staging))
                 with self._tried_again():
                     self._commit(self._tally, lambda: self._refuse_others(manifest))
                 self._check()
@@ -182,7 +180,7 @@ class Acknowledging:
         """
         if result.ack_files is None:
             return ()
-        self._tally.take(self._ctx.lake.settled_files(manifest.staging, result))
+        self._tally.take(self._ctx.staged.settled_files(manifest.staging, result))
         acknowledged = self._tally.now()
         ends = self._stands | self._commits.offsets(self._batch, acknowledged, self._stands)
         return reached(self._batch, acknowledged, self._begun, ends)
@@ -202,7 +200,7 @@ class Acknowledging:
     def _look_once_more(self, manifest: Manifest) -> None:
         with self._looking:
             try:
-                self._tally.take_known(self._ctx.lake.ack_files(manifest.staging))
+                self._tally.take_known(self._ctx.staged.ack_files(manifest.staging))
                 self._commit(self._tally, lambda: self._refuse_others(manifest))
             except Exception as error:  # noqa: BLE001 (what ended the delivery is to be told, and not this)
                 why = f"what is acknowledged isn't all committed: {error}"

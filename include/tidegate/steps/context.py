@@ -15,6 +15,7 @@ from tidegate.ports import (
     RecordSource,
     RunLog,
     SchemaRegistry,
+    StagedOutput,
 )
 
 
@@ -32,6 +33,7 @@ class Context:
     offsets: OffsetStore
     landing: Landing
     lake: Lake
+    staged: StagedOutput
     ledger: Ledger
     run_log: RunLog
     clock: Clock

@@ -133,7 +133,7 @@ def made_by_job(ctx: ProcessContext, manifest: Manifest, watch: Callable[[], Non
     Raises as `deliver` does.
     """
     _run(ctx, manifest, watch)
-    results = ctx.lake.results(manifest.staging)
+    results = ctx.staged.results(manifest.staging)
     if not results:
         raise BatchFailedError(
             message(
@@ -144,10 +144,10 @@ def made_by_job(ctx: ProcessContext, manifest: Manifest, watch: Callable[[], Non
         )
     result = results[0]
     ctx.landing.verify(manifest.batch.files)  # the job has read what it was to read
-    counts = ctx.lake.seal(manifest.staging, result)
+    counts = ctx.staged.seal(manifest.staging, result)
     audit(manifest, result, counts)
     if counts.rejected:
-        rejections = ctx.lake.rejections(manifest.staging, result, _FIRST_REJECTED)
+        rejections = ctx.staged.rejections(manifest.staging, result, _FIRST_REJECTED)
         failure_strategy(ctx.subscription).judge(manifest.batch, rejections)
     return result, counts
 

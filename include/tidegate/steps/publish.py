@@ -133,7 +133,7 @@ def _decided(ctx: Context, batch: Batch) -> Batch:
 def _is_told(ctx: Context, staging: str, attempt: str) -> bool:
     """Whether the job's result is there, which says what files of the table go, where the rows are changes of it."""
     is_feed = ctx.subscription.processing.change_feed is not None
-    return not is_feed or any(result.attempt == attempt for result in ctx.lake.results(staging))
+    return not is_feed or any(result.attempt == attempt for result in ctx.staged.results(staging))
 
 
 def _publish(ctx: Context, batch: Batch) -> Batch:
@@ -143,7 +143,7 @@ def _publish(ctx: Context, batch: Batch) -> Batch:
     if batch.commit_policy.enforces_deadline:
         _keep_deadline(ctx, batch, batch.delivery.token)
     is_told = _is_told(ctx, manifest.staging, batch.attempt)
-    if not ctx.lake.has_attempt(manifest.staging, batch.attempt):
+    if not ctx.staged.has_attempt(manifest.staging, batch.attempt):
         raise _gone(ctx, batch, manifest.staging)
     if batch.commit_policy.keeps_state:
         manifest = replace(manifest, new_state=_new_state(ctx, manifest.staging, batch.attempt))
@@ -269,7 +269,7 @@ def _is_before(one: Batch, other: Batch) -> bool:
 
 def _new_state(ctx: Context, staging: str, attempt: str) -> str | None:
     """The state that the attempt which won would have stored."""
-    return next((result.state for result in ctx.lake.results(staging) if result.attempt == attempt), None)
+    return next((result.state for result in ctx.staged.results(staging) if result.attempt == attempt), None)
 
 
 def _gone(ctx: Context, batch: Batch, staging: str) -> TidegateError:

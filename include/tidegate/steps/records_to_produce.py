@@ -79,6 +79,6 @@ def _acknowledged(ctx: Context, batch: Batch) -> Mapping[TopicPartition, Acknowl
     """What any delivery of the batch acknowledged; nothing where none did."""
     if not batch.commit_policy.commits_acknowledged:
         return {}
-    tally = AckReader(batch, ctx.landing, ctx.lake)
+    tally = AckReader(ctx, batch)
     tally.take_of_batch()
     return {} if tally.is_empty else tally.now()

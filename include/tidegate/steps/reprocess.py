@@ -218,7 +218,7 @@ def _make(ctx: ProcessContext, generations: Generations, generation: Generation,
         staging=_staging(ctx, generation, token),
         generation=generation.number,
     )
-    ctx.lake.make_folder(manifest.staging)
+    ctx.staged.make_folder(manifest.staging)
     result, counts = made_by_job(ctx, manifest, lambda: _refuse_superseded(generations, generation, batch))
     made = Made(counts.written, counts.rejected, result.filtered)
     won = replace(

@@ -27,7 +27,7 @@ from tidegate.ports import (
 )
 from tidegate.runtime.pipeline import Pipeline
 
-_PORTS = ("source", "offsets", "landing", "lake", "ledger", "processor", "clock", "registry")
+_PORTS = ("source", "offsets", "landing", "lake", "staged", "ledger", "processor", "clock", "registry")
 CONSTANT = frozenset({("source", "cluster_id"), ("lake", "staging_of"), ("log", "folder")})
 """Calls whose answer can't change between two effects: they are none."""
 
@@ -47,7 +47,7 @@ _NAMES = {
     Landing: "landing",
     LandingWriter: "writer",
     Lake: "lake",
-    StagedOutput: "lake",
+    StagedOutput: "staged",
     Ledger: "ledger",
     Processor: "processor",
     TableLog: "log",

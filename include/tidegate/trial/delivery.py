@@ -16,6 +16,7 @@ from tidegate.config.module_search import hiding
 from tidegate.config.property_types import INT_MAX
 from tidegate.config.settings import Settings
 from tidegate.kafka.null_offset_store import NullOffsetStore
+from tidegate.lake.staged_files import StagedFiles
 from tidegate.landing.parquet import ParquetLanding
 from tidegate.model.batch import Batch
 from tidegate.model.commit_policy import PositionStore
@@ -92,6 +93,7 @@ class Trial:
             offsets=self._offsets(),
             landing=ParquetLanding(f"file://{folder}/landing"),
             lake=self._lake,
+            staged=StagedFiles(),
             ledger=MemoryLedger(clock.now),
             run_log=MemoryRunLog(clock.now),
             processor=processor_of(spark, job, jobs=settings.spark_jobs),

@@ -16,6 +16,7 @@ from chaos.rejecting import RejectingProcessor
 from chaos.tasks import Place
 from tidegate.config import reading
 from tidegate.config.outputs import output_uri
+from tidegate.lake.staged_files import StagedFiles
 from tidegate.model.batch import Batch, Delivery
 from tidegate.model.manifest import Manifest
 from tidegate.model.offsets import Range, TopicPartition
@@ -70,13 +71,13 @@ class Desk:
         told = self.place.folder / f"manifest-{number}.json"
         told.write_text(json.dumps(json.loads(manifest.to_json()) | {"files": [{"uri": f"file://{landed}"}]}))
         RejectingProcessor(3, 3).run(f"file://{told}", None, lambda _: None, lambda: None)
-        (result,) = self.lake.results(manifest.staging)
+        (result,) = StagedFiles().results(manifest.staging)
         return manifest, result.attempt
 
     def publish(self, number: int, *values: int) -> None:
         manifest, attempt = self.staged(number, *values)
-        (result,) = self.lake.results(manifest.staging)
-        counts = self.lake.seal(manifest.staging, result)
+        (result,) = StagedFiles().results(manifest.staging)
+        counts = StagedFiles().seal(manifest.staging, result)
         sealed = Batch(**{**_fields(manifest.batch), "seal": counts.seal, "rows": counts.written})
         self.lake.publish(Manifest(sealed, manifest.delivery, "m:f", "strict", manifest.staging), attempt)
         self.lake.remove_staged(self.uri, self.lake.staged_folders(self.uri).get(sealed.id, frozenset()))

@@ -5,7 +5,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from chaos.rejecting import RejectingProcessor
-from tidegate.lake.parquet import ParquetLake
+from tidegate.lake.staged_files import StagedFiles
 from tidegate.model.manifest import Result
 
 
@@ -34,10 +34,10 @@ def test_each_multiple_is_rejected_and_the_result_says_so(tmp_path: Path) -> Non
     RejectingProcessor(3, again=6).run(f"file://{tmp_path}/manifest.json", None, lambda _: None, lambda: None)
 
     (attempt,) = staging.iterdir()
-    lake = ParquetLake()
-    (result,) = lake.results(f"file://{staging}")
+    staged = StagedFiles()
+    (result,) = staged.results(f"file://{staging}")
     assert isinstance(result, Result)
-    counts = lake.seal(f"file://{staging}", result)
+    counts = staged.seal(f"file://{staging}", result)
     assert (result.read, counts.written, counts.rejected) == (8, 5, 3)
     rejected = [row for path in sorted((attempt / "_rejected").iterdir()) for row in pq.read_table(path).to_pylist()]
     assert rejected == [

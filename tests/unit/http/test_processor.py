@@ -24,7 +24,7 @@ from landed import Batch, Record
 from tidegate.http.allowed import AllowedAddresses
 from tidegate.http.only_sender import only_sender, refuse_second
 from tidegate.http.processor import HttpProcessor
-from tidegate.lake.parquet import ParquetLake
+from tidegate.lake.staged_files import StagedFiles
 from tidegate.model.errors import (
     BatchFailedError,
     DeliveryTimeoutError,
@@ -74,10 +74,10 @@ def deliver(batch: Batch, uri: str, timeout: float | None = None, **endpoint: An
 
 def audited(batch: Batch) -> tuple[int, int]:
     """Rows and rejected records as the engine counts them, which holds every file against the result."""
-    lake = ParquetLake()
+    staged = StagedFiles()
     staging = f"file://{batch.staging}"
-    (result,) = lake.results(staging)
-    counts = lake.seal(staging, result)
+    (result,) = staged.results(staging)
+    counts = staged.seal(staging, result)
     assert result.read == counts.written + counts.rejected
     return counts.written, counts.rejected
 
@@ -212,12 +212,12 @@ def test_acknowledgements_are_found_by_who_commits_by_them(tmp_path: Path) -> No
             f"file://{batch.manifest}",
             None,
             lambda _: None,
-            lambda: seen.append(len(ParquetLake().ack_files(f"file://{batch.staging}"))),
+            lambda: seen.append(len(StagedFiles().ack_files(f"file://{batch.staging}"))),
         )
     assert seen == sorted(seen)
     assert seen[-1] >= 1
-    (result,) = ParquetLake().results(f"file://{batch.staging}")
-    acks = ParquetLake().settled_files(f"file://{batch.staging}", result)
+    (result,) = StagedFiles().results(f"file://{batch.staging}")
+    acks = StagedFiles().settled_files(f"file://{batch.staging}", result)
     assert len(acks) >= 2  # logs of a second each, and the rejected record
 
 

@@ -5,7 +5,6 @@ from typing import Any
 import pytest
 
 from tidegate.lake.lakes import Lakes
-from tidegate.lake.parquet import ParquetLake
 from tidegate.model.batch import Batch, Delivery
 from tidegate.model.errors import WrongDefinitionError
 from tidegate.model.manifest import Counts, Manifest, Result
@@ -54,7 +53,7 @@ def staged(lake: MemoryLake, output: str) -> Manifest:
 
 def test_a_batch_is_published_in_the_lake_of_its_output_alone() -> None:
     files, tables = Making(MemoryLake()), Making(MemoryLake())
-    both = Lakes({"file": files, "hdfs": files, "delta+file": tables}, files.lake)
+    both = Lakes({"file": files, "hdfs": files, "delta+file": tables})
     manifest = staged(tables.lake, TABLES)
     both.publish(manifest, "a")
     assert both.published(TABLES, of(manifest)) is not None
@@ -66,7 +65,7 @@ def test_a_batch_is_published_in_the_lake_of_its_output_alone() -> None:
 
 def test_a_lake_is_made_once_and_only_when_an_output_needs_it() -> None:
     files, tables = Making(MemoryLake()), Making(MemoryLake())
-    both = Lakes({"file": files, "hdfs": files, "delta+file": tables}, MemoryLake())
+    both = Lakes({"file": files, "hdfs": files, "delta+file": tables})
     receipt = Receipt("inc", BATCH, 1)
     for output in (FILES, "hdfs://name/lake", FILES):
         assert both.published(output, receipt) is None
@@ -75,7 +74,7 @@ def test_a_lake_is_made_once_and_only_when_an_output_needs_it() -> None:
 
 def test_what_is_staged_and_given_up_is_that_of_the_outputs_lake() -> None:
     files, tables = MemoryLake(), MemoryLake()
-    both = Lakes({"file": lambda: files, "delta+file": lambda: tables}, files)
+    both = Lakes({"file": lambda: files, "delta+file": lambda: tables})
     manifest = staged(tables, TABLES)
     assert both.staged_folders(TABLES) == {BATCH: {manifest.staging}}
     assert both.staged_folders(FILES) == {}
@@ -86,7 +85,7 @@ def test_what_is_staged_and_given_up_is_that_of_the_outputs_lake() -> None:
 @pytest.mark.parametrize("output", ["s3://lake/flights", "iceberg://lake/a/b", "ftp://x/y"])
 def test_an_output_that_no_lake_has_is_refused(output: str) -> None:
     manifest = staged(MemoryLake(), output)
-    here = Lakes({"file": ParquetLake}, ParquetLake())
+    here = Lakes({"file": MemoryLake})
     asked: list[Any] = [
         lambda: here.published(output, of(manifest)),
         lambda: here.published_ids(output, [BATCH]),

@@ -15,7 +15,7 @@ from tidegate.model.offsets import TopicPartition
 from tidegate.model.receipt import Receipt
 from tidegate.model.records import last
 from tidegate.model.subscription import DeadLetterQueue, DelayedRetryTopic
-from tidegate.ports import Fence, Lake, Landing, OffsetStore, Processor
+from tidegate.ports import Fence, Lake, Landing, OffsetStore, Processor, StagedOutput
 from tidegate.runtime.pipeline import Pipeline
 from tidegate.testing.effects import Effect, Method, watched
 from tidegate.testing.processor import Acks
@@ -83,7 +83,7 @@ def test_nothing_is_looked_at_before_the_interval_has_passed() -> None:
     world.pipeline(**THROTTLED)
     with suppress(BatchFailedError):
         watched(world.pipeline(**THROTTLED), Listener(told)).process(batch.id)
-    assert told.count(Effect.of(Lake.ack_files)) == 1
+    assert told.count(Effect.of(StagedOutput.ack_files)) == 1
     assert partial_commits(world, batch) == [4]
     assert told.count(Effect.of(OffsetStore.fence)) == 1
 
@@ -94,7 +94,13 @@ def test_other_strategies_look_at_no_acknowledgements() -> None:
     told: list[Effect] = []
     world.processor.acks = acks([0], [1])
     watched(world.pipeline(), Listener(told)).process(batch.id)
-    looks = [Lake.ack_files, Lake.read_acks, Landing.pending_acks, OffsetStore.committed, OffsetStore.fence]
+    looks = [
+        StagedOutput.ack_files,
+        StagedOutput.read_acks,
+        Landing.pending_acks,
+        OffsetStore.committed,
+        OffsetStore.fence,
+    ]
     assert not {*map(Effect.of, looks)} & {*told}
 
 
@@ -104,7 +110,7 @@ def test_a_file_is_read_once_and_nothing_is_committed_without_progress() -> None
     told: list[Effect] = []
     world.processor.acks = acks([0], [], [2], [1, 3])
     watched(world.pipeline(**THROTTLED), Listener(told)).process(batch.id)
-    assert told.count(Effect.of(Lake.read_acks)) == 4 + 1  # and what was rejected
+    assert told.count(Effect.of(StagedOutput.read_acks)) == 4 + 1  # and what was rejected
     assert told.count(Effect.of(Landing.pending_acks)) == 1
     assert told.count(Effect.of(Fence.commit)) == 2
 
@@ -115,7 +121,7 @@ def test_without_acknowledgements_what_landed_isnt_read() -> None:
     told: list[Effect] = []
     world.processor.seconds = 10
     watched(world.pipeline(**THROTTLED), Listener(told)).process(batch.id)
-    assert told.count(Effect.of(Lake.ack_files)) == 1
+    assert told.count(Effect.of(StagedOutput.ack_files)) == 1
     assert not {*map(Effect.of, [Landing.pending_acks, OffsetStore.fence])} & {*told}
 
 
@@ -384,11 +390,11 @@ def test_what_a_job_acknowledged_is_committed_when_it_is_interrupted() -> None:
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        watched(world.pipeline(**THROTTLED), Disturbed(Lake.results, interrupt)).process(batch.id)
+        watched(world.pipeline(**THROTTLED), Disturbed(StagedOutput.results, interrupt)).process(batch.id)
     assert partial_commits(world, batch) == [2]
 
 
-@pytest.mark.parametrize("at", [Lake.ack_files, OffsetStore.fence, Fence.commit])
+@pytest.mark.parametrize("at", [StagedOutput.ack_files, OffsetStore.fence, Fence.commit])
 def test_what_stands_in_the_way_of_the_last_look_is_not_told_in_place_of_the_failure(at: Method) -> None:
     world = World()
     batch = landed(world, **THROTTLED)
@@ -428,7 +434,7 @@ class Dead:
 def dies(world: World, batch: Batch, **definition: Any) -> None:
     """A delivery whose process is killed before it has looked at anything."""
     with pytest.raises(Kill):
-        watched(world.pipeline(**definition), Dead(Lake.results)).process(batch.id)
+        watched(world.pipeline(**definition), Dead(StagedOutput.results)).process(batch.id)
     assert world.ledger.batch(batch.id).state is State.PROCESSING
 
 
@@ -452,7 +458,7 @@ def test_a_look_that_cannot_be_taken_costs_no_delivery() -> None:
     batch = landed(world, **THROTTLED)
     world.processor.acks = unseen([0, 1])
     dies(world, batch, **THROTTLED)
-    for at in (Lake.staged_folders, Lake.read_acks, Landing.pending_acks, OffsetStore.fence, Fence.commit):
+    for at in (Lake.staged_folders, StagedOutput.read_acks, Landing.pending_acks, OffsetStore.fence, Fence.commit):
         with pytest.raises(UnavailableError):
             watched(world.pipeline(**THROTTLED), Disturbed(at, away)).process(batch.id)
     assert world.ledger.deliveries(batch.id) == 1
@@ -610,7 +616,15 @@ def away() -> None:
 
 
 @pytest.mark.parametrize(
-    "at", [Lake.ack_files, Lake.read_acks, Landing.pending_acks, OffsetStore.fence, Fence.committed, Fence.commit]
+    "at",
+    [
+        StagedOutput.ack_files,
+        StagedOutput.read_acks,
+        Landing.pending_acks,
+        OffsetStore.fence,
+        Fence.committed,
+        Fence.commit,
+    ],
 )
 def test_what_is_away_for_now_is_tried_again_with_the_next_commit(at: Method) -> None:
     world = World()
@@ -684,7 +698,7 @@ def test_a_delivery_that_another_one_followed_takes_no_fence_from_it() -> None:
     batch = landed(world, **THROTTLED)
     world.processor.acks = acks([0])
     told: list[Effect] = []
-    another = Disturbed(Lake.ack_files, lambda: world.ledger.start_delivery(batch.id))
+    another = Disturbed(StagedOutput.ack_files, lambda: world.ledger.start_delivery(batch.id))
     with pytest.raises(StaleError, match="no more delivery 1's"):
         watched(watched(world.pipeline(**THROTTLED), another), Listener(told)).process(batch.id)
     assert Effect.of(OffsetStore.fence) not in told

@@ -24,7 +24,7 @@ from tidegate.model.manifest import Published
 from tidegate.model.offsets import TopicPartition
 from tidegate.model.records import last
 from tidegate.model.subscription import DeadLetterQueue, DelayedRetryTopic
-from tidegate.ports import Generation, GenerationOutcome, Lake, Landing, Processor
+from tidegate.ports import Generation, GenerationOutcome, Lake, Landing, Processor, StagedOutput
 from tidegate.runtime.pipeline import Pipeline
 from tidegate.steps.read_again import landed_records
 from tidegate.steps.reprocess import ReprocessRequest, preview_reprocess, reprocess
@@ -167,7 +167,7 @@ def test_into_another_output_what_is_published_stays(world: Reprocessed) -> None
     assert world.reprocess(request=replace(REQUEST, output=OTHER)).number == 3
 
 
-@pytest.mark.parametrize("method", [Landing.put_manifest, Processor.run, Lake.results, Lake.replace])
+@pytest.mark.parametrize("method", [Landing.put_manifest, Processor.run, StagedOutput.results, Lake.replace])
 def test_one_that_was_killed_is_taken_up_by_the_same_command(world: Reprocessed, method: Callable[..., Any]) -> None:
     with pytest.raises(Crash):
         world.reprocess(watched(world.pipeline(), Before(method)))
@@ -188,7 +188,9 @@ def test_one_that_was_killed_once_it_was_in_the_output_is_found_there(world: Rep
 
 
 def test_of_two_the_one_that_began_first_gives_way(world: Reprocessed) -> None:
-    begin_too = On(Lake.results, lambda: world.generations.begin(world.batch.id, OUTPUT, "grace", "", 1) and None)
+    begin_too = On(
+        StagedOutput.results, lambda: world.generations.begin(world.batch.id, OUTPUT, "grace", "", 1) and None
+    )
     with pytest.raises(StaleError, match="somebody else has taken up generation 2"):
         world.reprocess(watched(world.pipeline(), begin_too))
     assert world.found() is None
