@@ -113,7 +113,7 @@ def examine(
 def definition_files(path: Path) -> list[Path]:
     """The definitions that a path means; the file with their defaults is none."""
     if path.is_dir():
-        found = sorted(each for each in path.iterdir() if each.suffix in (SUFFIX, ".yml"))
+        found = sorted(each for each in path.iterdir() if each.suffix.lower() in (SUFFIX, ".yml"))
     else:
         found = [path] if path.exists() else []
     return [each for each in found if each.name != DEFAULTS_FILE]

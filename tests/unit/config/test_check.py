@@ -471,9 +471,10 @@ def test_a_file_given_twice_is_one_file(home, define):
     assert len(examine([home / "definitions", path], home).subscriptions) == 1
 
 
-def test_a_yml_file_would_not_become_a_dag(home, define):
-    define("a").rename(home / "definitions/a.yml")
-    assert told(checked(home)) == [("a.yml", 0, "", "name")]
+@pytest.mark.parametrize("name", ["a.yml", "a.YAML"])
+def test_a_file_of_another_suffix_would_not_become_a_dag(home, define, name):
+    define("a").rename(home / "definitions" / name)
+    assert told(checked(home)) == [(name, 0, "", "name")]
 
 
 def test_a_file_spelt_in_two_ways_is_one_file(home, define, monkeypatch):
