@@ -11,7 +11,7 @@ from tidegate.ports import Connection
 from tidegate.spark.connect import connect_url
 from tidegate.spark.environment import job_environment
 from tidegate.spark.job import no_spark
-from tidegate.spark.reach import CONNECT_PORT, refusal
+from tidegate.spark.reach import CONNECT_PORT, master_addresses, refusals
 from tidegate.spark.submit import submit_command
 
 _SESSION_SECONDS = 90.0  # its imports take most of that on a machine that is busy
@@ -19,12 +19,10 @@ _SESSION = (
     "import os; from pyspark.sql import SparkSession; "
     "spark = SparkSession.builder.remote(os.environ['SPARK_REMOTE']).getOrCreate(); print(spark.version); spark.stop()"
 )
-_MASTER = re.compile(r"(?:spark|k8s)://(?:https?://)?(?P<hosts>[^/]+)")
 _UNAUTHENTICATED = "StatusCode.UNAUTHENTICATED"
 _DETAILS = re.compile(r'^\s*details = "(.+)"$', re.MULTILINE)
 _LOGGED = re.compile(r"^[IWE][0-9]{4} [^]]*\] (.+)$", re.MULTILINE)  # as gRPC logs to stderr
 _HANDSHAKE = "Handshake failed"
-_DEFAULT_PORTS = {"spark": 7077, "k8s": 443}
 
 
 def spark_lacks(connection: Connection, timeout: float, environ: Mapping[str, str] = os.environ) -> str | None:
@@ -44,9 +42,8 @@ def spark_lacks(connection: Connection, timeout: float, environ: Mapping[str, st
 def _connect_lacks(connection: Connection, timeout: float, environ: Mapping[str, str]) -> str | None:
     url = connect_url(connection)
     host, port = (connection.host or "").removeprefix("sc://"), connection.port or CONNECT_PORT
-    refused = _refused(host, port, timeout)
-    if refused:
-        return f"Spark Connect at {host}:{port} can't be reached ({refused}): start it, or correct host and port"
+    if refused := refusals([(host, port)], timeout):
+        return f"Spark Connect can't be reached ({refused}): start it, or correct host and port"
     try:
         session = subprocess.run(
             [sys.executable, "-c", _SESSION],
@@ -93,22 +90,6 @@ def _submit_lacks(connection: Connection, timeout: float, environ: Mapping[str, 
         if not environ.get("HADOOP_CONF_DIR") and not environ.get("YARN_CONF_DIR"):
             return "the master is yarn, and neither HADOOP_CONF_DIR nor YARN_CONF_DIR says where it is"
         return None
-    named = _MASTER.match(master)
-    if named is None:
-        return None
-    default = _DEFAULT_PORTS[master.partition(":")[0]]
-    refusals = {}
-    for at in named["hosts"].split(","):
-        host, _, port = at.rpartition(":") if ":" in at else (at, "", "")
-        refused = _refused(host, int(port) if port.isdecimal() else default, timeout)
-        if refused is None:
-            return None
-        refusals[at] = refused
-    said = ", ".join(f"{at}: {refused}" for at, refused in refusals.items())
-    return f"the master {master} can't be reached ({said}): start it, or correct host and port"
-
-
-def _refused(host: str, port: int, timeout: float) -> str | None:
-    """Why nobody listens there; None if somebody does."""
-    error = refusal(host, port, timeout)
-    return None if error is None else error.strerror or str(error)
+    if refused := refusals(master_addresses(master), timeout):
+        return f"the master {master} can't be reached ({refused}): start it, or correct host and port"
+    return None

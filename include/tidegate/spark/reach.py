@@ -3,6 +3,7 @@
 import re
 import shutil
 import socket
+from collections.abc import Sequence
 
 from tidegate.model.errors import SparkUnavailableError, WrongDefinitionError
 
@@ -22,12 +23,17 @@ def check_connect(url: str, connection_id: str) -> None:
 
 def check_master(master: str, connection_id: str) -> None:
     """Raise SparkUnavailableError if the master is one with an address, and nobody answers there."""
+    _check(master_addresses(master), "the Spark master", connection_id)
+
+
+def master_addresses(master: str) -> list[tuple[str, int]]:
+    """Host and port of each address that the URL of a master has; none for `local[2]` or `yarn`."""
     found = _MASTER.match(master)
-    if found is not None:
-        scheme = found["scheme"].removeprefix("k8s://")
-        pairs = (address.rpartition(":") for address in found["addresses"].split(","))
-        places = [(host or port, int(port) if host else _PORTS[scheme]) for host, _, port in pairs]
-        _check(places, "the Spark master", connection_id)
+    if found is None:
+        return []
+    default = _PORTS[found["scheme"].removeprefix("k8s://")]
+    pairs = (address.rpartition(":") for address in found["addresses"].split(","))
+    return [(host or port, int(port) if host else default) for host, _, port in pairs]
 
 
 def check_binary(binary: str, connection_id: str) -> None:
@@ -40,24 +46,22 @@ def check_binary(binary: str, connection_id: str) -> None:
         )
 
 
-def refusal(host: str, port: int, timeout: float) -> OSError | None:
-    """Why nobody listens there, found out within `timeout` seconds; None if somebody does."""
-    try:
-        socket.create_connection((host, port), timeout).close()
-    except OSError as error:
-        return error
-    return None
-
-
-def _check(places: list[tuple[str, int]], what: str, connection_id: str) -> None:
-    """One of several addresses is enough."""
+def refusals(places: Sequence[tuple[str, int]], timeout: float) -> str | None:
+    """Why nobody listens at any of these, found out within `timeout` seconds for each; None if somebody does at one."""
     said = []
-    for place in places:
-        refused = refusal(*place, _SECONDS)
-        if refused is None:
-            return
-        said.append(f"{place[0]}:{place[1]}: {refused}")
-    raise SparkUnavailableError(
-        f"{what} of connection {connection_id} can't be reached ({'; '.join(said)}): no delivery was begun; start it, "
-        "or set the connection's host and port, then run again"
-    )
+    for host, port in places:
+        try:
+            socket.create_connection((host, port), timeout).close()
+        except OSError as error:
+            said.append(f"{host}:{port}: {error.strerror or error}")
+        else:
+            return None
+    return "; ".join(said) or None
+
+
+def _check(places: Sequence[tuple[str, int]], what: str, connection_id: str) -> None:
+    if said := refusals(places, _SECONDS):
+        raise SparkUnavailableError(
+            f"{what} of connection {connection_id} can't be reached ({said}): no delivery was begun; start it, or set "
+            "the connection's host and port, then run again"
+        )

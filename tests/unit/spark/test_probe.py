@@ -78,7 +78,7 @@ def test_a_spark_connect_that_does_not_listen_is_named() -> None:
     port = free_port()
     lacks = spark_lacks(connection("spark_connect", "127.0.0.1", port), SECONDS)
     assert lacks is not None
-    assert f"Spark Connect at 127.0.0.1:{port} can't be reached (Connection refused)" in lacks
+    assert f"Spark Connect can't be reached (127.0.0.1:{port}: Connection refused)" in lacks
 
 
 HANDSHAKE = "Handshake failed with error SSL_ERROR_SSL: WRONG_VERSION_NUMBER: Invalid certificate verification context"
