@@ -57,6 +57,10 @@ class _Commands(TyperGroup):
     """Commands whose errors are told as a sentence and by the exit status, in JSON too where JSON is asked for."""
 
     def invoke(self, ctx: Any) -> Any:  # click's, or typer's copy of it
+        with interruptible() as caught:
+            return self._invoke(ctx, caught)
+
+    def _invoke(self, ctx: Any, caught: list[int]) -> Any:
         try:
             os.umask(umask(os.environ))
             _log_to_stderr()
@@ -72,7 +76,7 @@ class _Commands(TyperGroup):
         except PermissionError as error:
             _end(ctx, not_for_this_user(error), 1)
         except KeyboardInterrupt:
-            _end(ctx, INTERRUPTED, 128 + signal.SIGINT)
+            _end(ctx, INTERRUPTED, 128 + (caught or [signal.SIGINT])[0])
 
 
 def _end(ctx: Any, error: str, status: int) -> None:

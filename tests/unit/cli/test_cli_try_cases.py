@@ -1,6 +1,11 @@
 """`tidegate test` where there is nothing to deliver; what it delivers is tried in Spark."""
 
 import json
+import os
+import signal
+import socket
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -8,6 +13,7 @@ from definition_files import LEAST
 from typer.testing import CliRunner
 
 from tidegate.cli.app import app
+from waiting import wait_until
 
 CASE = {"name": "one", "given": [{"value": "a"}], "expect": {"filtered": 0}}
 
@@ -97,3 +103,28 @@ def test_a_case_of_a_subscription_that_can_not_be_tried_is_refused_on_its_line(
 def test_a_broken_definition_is_said_before_spark_starts(cases: Path) -> None:
     (cases.parents[1] / "include/subscriptions/orders.yaml").write_text("topics: [flights]\n")
     assert "orders.yaml:1: error: " in refusal()
+
+
+@pytest.mark.long
+@pytest.mark.usefixtures("cases")
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_whatever_ends_it_leaves_none_of_its_folders(tmp_path: Path, number: signal.Signals) -> None:
+    files = tmp_path / "files"
+    files.mkdir()
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        spark = {"conn_type": "spark_connect", "host": "127.0.0.1", "port": silent.getsockname()[1]}
+        environment = {**os.environ, "TMPDIR": str(files), "TIDEGATE_TEST_SPARK": json.dumps(spark)}
+        with subprocess.Popen(
+            [str(Path(sys.executable).with_name("tidegate")), "test"],
+            env=environment,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        ) as started:
+            wait_until(lambda: any(files.glob("tidegate-test-*/*/landing")), "nothing has landed")
+            started.send_signal(number)
+            said, _ = started.communicate(timeout=60)
+    assert started.returncode == 128 + number, said
+    assert "interrupted" in said
+    assert "Traceback" not in said
+    assert [*files.glob("tidegate-test-*")] == []
