@@ -72,6 +72,7 @@ def noted(folder: Path, name: str) -> tuple[int, int]:
     return int(server), int(worker)
 
 
+@pytest.mark.nightly
 def test_workers_share_a_server_that_outlives_the_one_that_asked_first_and_ends_with_the_run(tmp_path: Path) -> None:
     first = """
 def test_that_kills_its_worker(postgres):
@@ -93,6 +94,7 @@ def test_that_comes_later(request):
     assert not psutil.pid_exists(server)
 
 
+@pytest.mark.nightly
 def test_a_run_that_is_killed_leaves_no_server(tmp_path: Path) -> None:
     run = start(tmp_path, only="def test_that_waits(postgres):\n    note(postgres, 'only')\n    wait_for('never')\n")
     wait_until((tmp_path / "only").exists, tmp_path)

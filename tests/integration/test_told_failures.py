@@ -5,6 +5,7 @@ import uuid
 from pathlib import Path
 
 import pytest
+from by_night import one_in
 from desk import TIDEGATE, Desk
 
 from tidegate.config.reading import load
@@ -26,7 +27,7 @@ FAILURES = {
 }
 
 
-@pytest.mark.parametrize("transform", FAILURES)
+@pytest.mark.parametrize("transform", one_in(2, FAILURES))
 def test_over_spark_connect(desk: Desk, transform: str) -> None:
     name = f"t{uuid.uuid4().hex[:8]}"
     definition = desk.define(

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from by_night import rows_one_in
 
 from tidegate.config.settings import Settings
 from tidegate.model.errors import BatchFailedError, RecordsFailedError, WrongDefinitionError
@@ -144,7 +145,7 @@ def test_a_map_is_a_dict_and_a_partition_column_may_be_null_in_all_rows(start: S
     assert deliver(trial, {"value": "a"}).rows == [{"offset": 0, "colours": [{"c": "red"}], "day": None}]
 
 
-@pytest.mark.parametrize(("format_", "output"), [("delta", "lake"), ("iceberg", "shop.sales.orders")])
+@pytest.mark.parametrize(("format_", "output"), rows_one_in(2, [("delta", "lake"), ("iceberg", "shop.sales.orders")]))
 def test_a_table_gets_the_rows_and_a_change_feed_replaces_them(start: Start, format_: str, output: str) -> None:
     lines = {**DECODED, "processing": {"format": format_, "output": output}}
     trial = start("decoded", **lines)

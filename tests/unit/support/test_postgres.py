@@ -6,6 +6,7 @@ from pathlib import Path
 import postgres as local
 import psutil
 import pytest
+from by_night import one_in
 from postgres import Postgres, find_programs, short_lived
 from sqlalchemy import NullPool, create_engine, text
 
@@ -17,6 +18,7 @@ def _ask(url: str, query: str) -> object:
         return connection.scalar(text(query))
 
 
+@pytest.mark.nightly
 @pytest.mark.postgres
 def test_data_outlives_a_restart_and_a_crash() -> None:
     with short_lived() as server:
@@ -36,6 +38,7 @@ def test_data_outlives_a_restart_and_a_crash() -> None:
     assert not server.running
 
 
+@pytest.mark.nightly
 @pytest.mark.postgres
 def test_a_server_that_is_killed_leaves_no_process_that_would_keep_the_next_one_from_starting() -> None:
     with short_lived() as server:
@@ -79,7 +82,7 @@ def hidden(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.postgres
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root runs it as somebody else")
 @pytest.mark.usefixtures("hidden")
-@pytest.mark.parametrize("umask", [0o022, 0o077])
+@pytest.mark.parametrize("umask", one_in(2, [0o022, 0o077]))
 def test_programs_that_the_other_user_cannot_reach_are_copied(umask: int) -> None:
     before = os.umask(umask)
     try:
