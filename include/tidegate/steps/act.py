@@ -230,19 +230,14 @@ def _(action: OpenBatch, ctx: Context, seen: ObservedGroup) -> Plan:
     log.info("planned %s (%s)", ", ".join(map(str, taken)), batch)
     for change in changes:
         log.warning("otherwise than the batch before: %s (%s)", change, batch)
-    if batch.receipt.batch_id is not None and not seen.last_ends:
-        unknown = (
-            f"this ledger knows of no batch of group {batch.group}, for which Tidegate has committed: if it wasn't "
-            "lost, correct TIDEGATE_HOME or TIDEGATE_LEDGER"
-        )
-        log.warning("%s (%s)", unknown, batch)
+    if unknown := _of_another_ledger(ctx, batch.receipt, seen):
         changes = (*changes, unknown)
     planned = f"{counted(sum(r.end - r.start for r in taken), 'offset')} planned"
     return Plan(batch, batch.members_with_work(), "; ".join((planned, *changes)))
 
 
 @act.register
-def _(action: Recommit, ctx: Context, seen: Observation) -> Changed:
+def _(action: Recommit, ctx: Context, seen: ObservedGroup) -> Changed:
     """A broker forgets the positions of a group that has been idle for long."""
     with ctx.offsets.fence() as fence:
         if fence.committed(action.committed.keys()) != action.committed:
@@ -254,7 +249,8 @@ def _(action: Recommit, ctx: Context, seen: Observation) -> Changed:
     name, group = ctx.subscription.name, ctx.subscription.consumer.group_id
     ctx.ledger.note_commit(name, group, offsets, seen.snapshot.version)
     log.info("idle: %d positions were committed anew, so that they don't expire (%s)", len(offsets), ctx.place)
-    return Changed("the positions of an idle group were committed anew")
+    told = _of_another_ledger(ctx, action.receipt, seen)
+    return Changed("the positions of an idle group were committed anew", told)
 
 
 @act.register
@@ -266,6 +262,19 @@ def nothing(ctx: Context, why: str) -> Plan:
     """The plan of a run that has nothing to do."""
     log.info("%s", message(f"no batch: {why}", ctx.place))
     return Plan(None, (), why)
+
+
+def _of_another_ledger(ctx: Context, receipt: Receipt, seen: ObservedGroup) -> str:
+    """What a run says where another ledger has the batches of its group; nothing where this one has."""
+    if receipt.batch_id is None or seen.last_ends:
+        return ""
+    group = ctx.subscription.consumer.group_id
+    said = (
+        f"this ledger knows of no batch of group {group}, for which Tidegate has committed: if it wasn't lost, correct "
+        "TIDEGATE_HOME or TIDEGATE_LEDGER"
+    )
+    log.warning("%s (%s)", said, ctx.place)
+    return said
 
 
 def _tell_losses(ctx: Context, action: Anchor) -> None:

@@ -49,21 +49,25 @@ def test_latest_does_not_lose_what_arrives_between_two_empty_polls() -> None:
     assert (batch.ranges, batch.landed_records) == ((Range("orders", 0, 2, 6),), 4)
 
 
+@pytest.mark.parametrize("is_empty", [False, True])
 def test_a_ledger_that_knows_nothing_of_a_group_that_tidegate_has_committed_for_is_told(
-    caplog: pytest.LogCaptureFixture,
+    caplog: pytest.LogCaptureFixture, is_empty: bool
 ) -> None:
     world = World()
     world.produce(2)
     deliver(world.pipeline())
-    world.produce(2)
     world.lose_ledger()
     told = (
         "this ledger knows of no batch of group orders-lake, for which Tidegate has committed: if it wasn't lost, "
         "correct TIDEGATE_HOME or TIDEGATE_LEDGER"
     )
-    assert world.pipeline().plan().why == f"2 offsets planned; {told}"
+    if is_empty:
+        assert world.pipeline(poll_timeout_ms=1).plan().why == f"there is nothing to read; {told}"
+    else:
+        world.produce(2)
+        assert world.pipeline().plan().why == f"2 offsets planned; {told}"
     assert told in caplog.text
-    deliver(world.pipeline())
+    deliver(world.pipeline(poll_timeout_ms=1))
     world.produce(2)
     assert world.pipeline().plan().why == "2 offsets planned"
 
