@@ -18,7 +18,7 @@ from tidegate.runtime.unmade_ledger import after_no_run
 from tidegate.steps.clear import answered, how_to_answer, how_to_change, how_to_redeliver
 from tidegate.steps.deliver import SILENT
 from tidegate.steps.loss import reset_command
-from tidegate.steps.ownership import how_to_move
+from tidegate.steps.ownership import how_to_finish, how_to_move
 from tidegate.steps.produced_topics import how_to_create
 from tidegate.strategies.failure.strategy import AtLimit
 
@@ -76,8 +76,8 @@ class Facts:
 
     `unavailable` is why Kafka didn't answer over `connection`, which is empty where it isn't known. `no_run` says that
     the ledger has nothing of any run, where that is so. `other_cluster` says that the connection leads to another
-    cluster than that of the group's positions, `other_store` that another store has them: they are compared with
-    nothing then.
+    cluster than that of the group's positions, which are compared with nothing then, `other_store` that another store
+    has them, or those of the open batch.
     `missing` are topics, partitions or a pattern that aren't there, `lost` positions whose records are gone, in words;
     `lost_partitions` are theirs, as in `orders:0,2`; `left_retries` counts what waits in retry topics that aren't read
     any more; `unproducible` says which topics for failed records aren't there, where some that must be aren't. All are
@@ -264,7 +264,8 @@ def _other_store(facts: Facts) -> Iterator[Finding]:
     if facts.other_store:
         run = facts.last_run
         since = run.failing_since if run is not None and _is(run, "WrongDefinitionError") else None
-        yield Finding(Verdict.STALLED, f"no run begins: {facts.other_store}", since, how_to_move(facts.name))
+        action = how_to_finish(facts.open.batch) if facts.open else how_to_move(facts.name)
+        yield Finding(Verdict.STALLED, f"no run begins: {facts.other_store}", since, action)
 
 
 def _unproducible(facts: Facts) -> Iterator[Finding]:
@@ -291,7 +292,7 @@ def _failing_runs(facts: Facts) -> Iterator[Finding]:
         return
     if facts.unavailable and _is(run, "UnavailableError"):
         return
-    if _is(run, "WrongDefinitionError") and (facts.other_cluster or facts.other_store):
+    if facts.other_cluster or facts.other_store:
         return
     if delivery := _delivery_since(facts, run):
         alive = f"with a sign of life {delivery.silent.total_seconds():.0f} s ago"

@@ -32,7 +32,7 @@ from tidegate.steps.anchor import missing_names
 from tidegate.steps.clear import redelivery
 from tidegate.steps.loss import Lost, OlderTopics, lost_positions, partitions_of_lost
 from tidegate.steps.observe import offsets_from_ledger
-from tidegate.steps.ownership import other_cluster, other_store
+from tidegate.steps.ownership import open_in_other_store, other_cluster, other_store
 from tidegate.steps.produced_topics import said_unproducible
 from tidegate.steps.retry_limit import at_limit
 from tidegate.steps.selection import left_unread, visible_partitions
@@ -259,12 +259,15 @@ def _look(pipeline: Pipeline, facts: Facts) -> _Seen:
     snapshot = ledger.look(subscription.name)
     partitions = visible_partitions(subscription, source)
     own = {tp for tp in partitions if tp.topic not in subscription.retry_topics}
-    committed = pipeline.offsets.committed(partitions)
+    store = other_store(subscription, snapshot)
+    offsets = pipeline.offsets if store is None else pipeline.elsewhere or pipeline.offsets
+    if snapshot.open is not None:
+        store = open_in_other_store(snapshot.open, subscription)
+    committed = offsets.committed(partitions)
     cluster = other_cluster(subscription, source.cluster_id(), snapshot)
-    store = other_store(subscription, snapshot) if snapshot.open is None else None
-    is_foreign = cluster is not None or store is not None
+    is_foreign = cluster is not None or (store is not None and offsets is pipeline.offsets)
     topic_ids = source.topic_ids({tp.topic for tp in partitions})
-    last_ends, missing = offsets_from_ledger(subscription, pipeline.offsets, ledger, snapshot)
+    last_ends, missing = offsets_from_ledger(subscription, offsets, ledger, snapshot)
     older, known = known_offsets(committed, (last_ends, missing), topic_ids, snapshot)
     begins = starts(subscription, partitions, known, source)
     marks = source.watermarks(partitions)  # last, so that no start is beyond the end

@@ -53,18 +53,28 @@ def refuse_other_store(batch: Batch, subscription: Subscription) -> None:
 
     It was planned from the one store and can't be committed to the other.
     """
+    if why := open_in_other_store(batch, subscription):
+        raise WrongDefinitionError(message(why, batch, how_to_finish(batch)))
+
+
+def open_in_other_store(batch: Batch, subscription: Subscription) -> str | None:
+    """That the positions of an open batch are in another store than the definition's, in words; None if they aren't."""
     planned, now = batch.commit_policy.store, subscription.commit_policy.store
-    if batch.is_open and planned is not now:
-        raise WrongDefinitionError(
-            message(
-                f"the open batch was planned with commit-strategy: {batch.commit_strategy}, whose positions {planned} "
-                f"keeps, and the definition says {subscription.commit_strategy} now ({now})",
-                batch,
-                f"set {batch.commit_strategy} again until that batch is done: {_how_to_commit(batch)}, or, where it "
-                f"stopped, give it up in Airflow or by `tidegate clear {batch.subscription} --answer skip` and run "
-                "once more; then change the strategy",
-            )
-        )
+    if not batch.is_open or planned is now:
+        return None
+    return (
+        f"the open batch was planned with commit-strategy: {batch.commit_strategy}, whose positions {planned} keeps, "
+        f"and the definition says {subscription.commit_strategy} now ({now})"
+    )
+
+
+def how_to_finish(batch: Batch) -> str:
+    """What to do with an open batch whose positions the definition would now keep elsewhere."""
+    return (
+        f"set {batch.commit_strategy} again until that batch is done: {_how_to_commit(batch)}, or, where it stopped, "
+        f"give it up in Airflow or by `tidegate clear {batch.subscription} --answer skip` and run once more; then "
+        "change the strategy"
+    )
 
 
 def _how_to_commit(batch: Batch) -> str:

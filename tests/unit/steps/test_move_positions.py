@@ -65,6 +65,28 @@ def test_another_store_is_refused_until_somebody_moves_the_positions(strategy: A
         world.pipeline(commit_strategy=strategy).plan()
 
 
+@pytest.mark.parametrize("is_open", [False, True])
+def test_status_goes_by_the_store_that_has_the_positions_and_says_what_a_run_would(is_open: bool) -> None:
+    world = TwoStores()
+    world.produce(4)
+    deliver(world.pipeline(commit_strategy="checkpoint"))
+    back = world.pipeline(commit_strategy="after-processing")
+    move_positions(back, "ada")
+    world.produce(2)
+    deliver(back)
+    world.produce(1)
+    if is_open:
+        planned(back)
+    changed = world.pipeline(commit_strategy="checkpoint")
+    with pytest.raises(WrongDefinitionError) as refused:
+        changed.plan()
+    found = status_of(changed, 1)
+    assert ([each.verdict for each in found.findings], found.lag) == ([Verdict.STALLED], 1)
+    assert [position.committed for position in found.positions] == [6]
+    assert found.findings[0].reason.removeprefix("no run begins: ") in str(refused.value)
+    assert found.findings[0].action in str(refused.value)
+
+
 def test_back_and_forth_nothing_is_lost_and_nothing_comes_twice() -> None:
     world = TwoStores(2)
     strategies: list[Any] = ["after-processing", "checkpoint", "throttled", "checkpoint", "latest"]
