@@ -77,7 +77,9 @@ class Facts:
     `unavailable` is why Kafka didn't answer over `connection`, which is empty where it isn't known. `no_run` says that
     the ledger has nothing of any run, where that is so. `other_cluster` says that the connection leads to another
     cluster than that of the group's positions, which are compared with nothing then, `other_store` that another store
-    has them, or those of the open batch.
+    has them, or those of the open batch, and `other_ledger` that Tidegate committed for the group by another ledger.
+    `goes_over` says what of a subscription that was renamed comes to this one by its next run, an open batch perhaps:
+    `brings_batch`.
     `missing` are topics, partitions or a pattern that aren't there, `lost` positions whose records are gone, in words;
     `lost_partitions` are theirs, as in `orders:0,2`; `left_retries` counts what waits in retry topics that aren't read
     any more; `unproducible` says which topics for failed records aren't there, where some that must be aren't. All are
@@ -104,6 +106,9 @@ class Facts:
     last_run: LastRun | None = None
     other_cluster: str | None = None
     other_store: str | None = None
+    other_ledger: str | None = None
+    goes_over: str | None = None
+    brings_batch: bool = False
     open: HistoryEntry | None = None
     watched_records: int | None = None
     schedule: RecordSchedule | None = None
@@ -447,6 +452,21 @@ def _no_run(facts: Facts) -> Iterator[Finding]:
         yield Finding(Verdict.WARN, facts.no_run, None, after_no_run(facts.name))
 
 
+def _other_ledger(facts: Facts) -> Iterator[Finding]:
+    if facts.other_ledger and not facts.no_run:
+        action = (
+            "if it wasn't lost, start no run: correct TIDEGATE_HOME or TIDEGATE_LEDGER, or restore a backup by "
+            "`tidegate ledger restore FILE --replace`; else the next run goes on where the group is"
+        )
+        yield Finding(Verdict.WARN, facts.other_ledger, None, action)
+
+
+def _goes_over(facts: Facts) -> Iterator[Finding]:
+    if facts.goes_over:
+        verdict = Verdict.STALLED if facts.brings_batch else Verdict.WARN
+        yield Finding(verdict, facts.goes_over, None, _another_run(facts))
+
+
 def _left_retries(facts: Facts) -> Iterator[Finding]:
     if facts.left_retries:
         waiting = ", ".join(f"{topic} (up to {number:,})" for topic, number in sorted(facts.left_retries.items()))
@@ -497,6 +517,8 @@ def _no_run_comes(facts: Facts) -> Iterator[Finding]:
 
 _RULES: tuple[Callable[[Facts], Iterator[Finding]], ...] = (
     _no_run,
+    _other_ledger,
+    _goes_over,
     _outage,
     _held_batch,
     _redelivery,

@@ -2,14 +2,14 @@
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime, timedelta
 from itertools import takewhile
 from typing import Any
 
 from tidegate.model.batch import Batch, Cause, State
-from tidegate.model.errors import TidegateError, WrongDefinitionError
+from tidegate.model.errors import OvertakenError, TidegateError, WrongDefinitionError
 from tidegate.model.offsets import TopicPartition, Watermarks
 from tidegate.model.receipt import Receipt
 from tidegate.model.subscription import RecordSchedule, Subscription
@@ -24,6 +24,7 @@ from tidegate.ports import (
     HistoryEntry,
     LastRun,
     Ledger,
+    LedgerSnapshot,
     Loss,
     RecordSource,
 )
@@ -32,7 +33,14 @@ from tidegate.steps.anchor import missing_names
 from tidegate.steps.clear import redelivery
 from tidegate.steps.loss import Lost, OlderTopics, lost_positions, partitions_of_lost
 from tidegate.steps.observe import offsets_from_ledger
-from tidegate.steps.ownership import open_in_other_store, other_cluster, other_store
+from tidegate.steps.ownership import (
+    going_over,
+    of_another_ledger,
+    open_in_other_store,
+    other_cluster,
+    other_holder,
+    other_store,
+)
 from tidegate.steps.produced_topics import said_unproducible
 from tidegate.steps.retry_limit import at_limit
 from tidegate.steps.selection import left_unread, visible_partitions
@@ -116,6 +124,9 @@ class Status:
             "is_draining": facts.is_draining,
             "other_cluster": facts.other_cluster,
             "other_store": facts.other_store,
+            "other_ledger": facts.other_ledger,
+            "goes_over": facts.goes_over,
+            "brings_batch": facts.brings_batch,
             "watched_records": facts.watched_records,
             "no_run": facts.no_run,
         }
@@ -265,6 +276,9 @@ def _look(pipeline: Pipeline, facts: Facts) -> _Seen:
         store = open_in_other_store(snapshot.open, subscription)
     committed = offsets.committed(partitions)
     cluster = other_cluster(subscription, source.cluster_id(), snapshot)
+    holders = ledger.group_holders(subscription.consumer.group_id)
+    holder = _other_holder(pipeline, snapshot) if holders else None
+    brought = None if holder is None else ledger.look(holder).open
     is_foreign = cluster is not None or (store is not None and offsets is pipeline.offsets)
     topic_ids = source.topic_ids({tp.topic for tp in partitions})
     last_ends, missing = offsets_from_ledger(subscription, offsets, ledger, snapshot)
@@ -285,9 +299,26 @@ def _look(pipeline: Pipeline, facts: Facts) -> _Seen:
         left_retries={} if is_foreign else _left_retries(last_ends, partitions, source),
         other_cluster=cluster,
         other_store=store,
+        other_ledger=None
+        if is_foreign or holders
+        else of_another_ledger(subscription, _receipts(committed), last_ends),
+        goes_over=None if holder is None else going_over(holder, brought),
+        brings_batch=brought is not None,
         unproducible=said_unproducible(subscription, source),
     )
     return _Seen(facts, aged(positions, source, ledger.now), {} if is_foreign else known.committed)
+
+
+def _other_holder(pipeline: Pipeline, snapshot: LedgerSnapshot) -> str | None:
+    """The subscription that was renamed to this one; None also where a run would be refused, which says why itself."""
+    try:
+        return other_holder(pipeline, pipeline.source.cluster_id(), snapshot)
+    except (WrongDefinitionError, OvertakenError):
+        return None
+
+
+def _receipts(committed: Mapping[TopicPartition, Committed]) -> Iterator[Receipt | None]:
+    return (Receipt.parse(position.metadata) for position in committed.values())
 
 
 def _left_retries(

@@ -38,6 +38,7 @@ from tidegate.steps.decide import (
 from tidegate.steps.definition_changes import definition_changes
 from tidegate.steps.loss import refuse_outside, reset_command
 from tidegate.steps.observe import Observation, ObservedGroup
+from tidegate.steps.ownership import of_another_ledger
 from tidegate.steps.publish import stopped
 from tidegate.steps.records_to_produce import produced
 from tidegate.steps.withdraw import withdraw
@@ -230,7 +231,7 @@ def _(action: OpenBatch, ctx: Context, seen: ObservedGroup) -> Plan:
     log.info("planned %s (%s)", ", ".join(map(str, taken)), batch)
     for change in changes:
         log.warning("otherwise than the batch before: %s (%s)", change, batch)
-    if unknown := _of_another_ledger(ctx, batch.receipt, seen):
+    if unknown := _told_of_another_ledger(ctx, batch.receipt, seen):
         changes = (*changes, unknown)
     planned = f"{counted(sum(r.end - r.start for r in taken), 'offset')} planned"
     return Plan(batch, batch.members_with_work(), "; ".join((planned, *changes)))
@@ -249,7 +250,7 @@ def _(action: Recommit, ctx: Context, seen: ObservedGroup) -> Changed:
     name, group = ctx.subscription.name, ctx.subscription.consumer.group_id
     ctx.ledger.note_commit(name, group, offsets, seen.snapshot.version)
     log.info("idle: %d positions were committed anew, so that they don't expire (%s)", len(offsets), ctx.place)
-    told = _of_another_ledger(ctx, action.receipt, seen)
+    told = _told_of_another_ledger(ctx, action.receipt, seen)
     return Changed("the positions of an idle group were committed anew", told)
 
 
@@ -264,15 +265,12 @@ def nothing(ctx: Context, why: str) -> Plan:
     return Plan(None, (), why)
 
 
-def _of_another_ledger(ctx: Context, receipt: Receipt, seen: ObservedGroup) -> str:
+def _told_of_another_ledger(ctx: Context, receipt: Receipt, seen: ObservedGroup) -> str:
     """What a run says where another ledger has the batches of its group; nothing where this one has."""
-    if receipt.batch_id is None or seen.last_ends:
+    why = of_another_ledger(ctx.subscription, [receipt], seen.last_ends)
+    if why is None:
         return ""
-    group = ctx.subscription.consumer.group_id
-    said = (
-        f"this ledger knows of no batch of group {group}, for which Tidegate has committed: if it wasn't lost, correct "
-        "TIDEGATE_HOME or TIDEGATE_LEDGER"
-    )
+    said = f"{why}: if it wasn't lost, correct TIDEGATE_HOME or TIDEGATE_LEDGER"
     log.warning("%s (%s)", said, ctx.place)
     return said
 

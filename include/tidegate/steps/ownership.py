@@ -1,12 +1,13 @@
 """Whose a group is: one subscription's, in one cluster, with its positions in one store, and so are its batches."""
 
 import logging
-from collections.abc import Collection
+from collections.abc import Collection, Iterable, Mapping
 
 from tidegate.model.batch import Batch, Outcome
 from tidegate.model.commit_policy import CommitPoint, PositionStore
 from tidegate.model.errors import OvertakenError, StaleError, WrongDefinitionError, location, message
 from tidegate.model.offsets import TopicPartition
+from tidegate.model.receipt import Receipt
 from tidegate.model.subscription import Subscription
 from tidegate.ports import Definitions, GroupHolder, Ledger, LedgerSnapshot
 from tidegate.steps.context import Context
@@ -151,6 +152,12 @@ def other_holder(ctx: Context, now: str | None, snapshot: LedgerSnapshot) -> str
     return None
 
 
+def going_over(holder: str, brought: Batch | None) -> str:
+    """That the group goes over from this subscription by the next run, with the batch that is open there, if any."""
+    along = "" if brought is None else f", and with it its open batch {brought.id}, which is {brought.condition}"
+    return f"the group goes over from subscription {holder}, whose definition is gone{along}"
+
+
 def _refuse_in_use(subscription: Subscription, holder: GroupHolder, definitions: Definitions) -> None:
     """Raises WrongDefinitionError while the holder's definition is there, OvertakenError if only this one's is gone."""
     name, group = subscription.name, subscription.consumer.group_id
@@ -203,6 +210,15 @@ def other_store(subscription: Subscription, snapshot: LedgerSnapshot) -> str | N
         return None
     strategy = subscription.commit_strategy
     return f"{noted} has the group's positions, and commit-strategy: {strategy} keeps them in {store}"
+
+
+def of_another_ledger(
+    subscription: Subscription, receipts: Iterable[Receipt | None], last_ends: Mapping[TopicPartition, int]
+) -> str | None:
+    """That another ledger has the batches that were committed under these receipts; None where this one has them."""
+    if last_ends or not any(receipt is not None and receipt.batch_id for receipt in receipts):
+        return None
+    return f"this ledger knows of no batch of group {subscription.consumer.group_id}, for which Tidegate has committed"
 
 
 def claim_store(ctx: Context, snapshot: LedgerSnapshot, partitions: Collection[TopicPartition]) -> bool:

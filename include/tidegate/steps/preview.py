@@ -41,6 +41,7 @@ from tidegate.steps.definition_changes import as_planned, definition_changes
 from tidegate.steps.loss import reset_command
 from tidegate.steps.observe import ObservedBatch, ObservedGroup, observe_batch, observe_group
 from tidegate.steps.ownership import (
+    going_over,
     is_unclaimed_store,
     other_holder,
     refuse_other_cluster,
@@ -131,9 +132,7 @@ def _found(ctx: Context) -> Preview:
     cluster = ctx.source.cluster_id()
     refuse_other_cluster(ctx.subscription, cluster, snapshot)
     if holder := other_holder(ctx, cluster, snapshot):
-        brought = ctx.ledger.look(holder).open
-        along = "" if brought is None else f", and with it its open batch {brought.id}, which is {brought.condition}"
-        return _known_later(f"the group goes over from subscription {holder}, whose definition is gone{along}")
+        return _known_later(going_over(holder, ctx.ledger.look(holder).open))
     if snapshot.open is not None:
         refuse_other_group(snapshot.open, ctx.subscription)
         refuse_other_store(snapshot.open, ctx.subscription)

@@ -266,6 +266,21 @@ UNDER_WAY = f"a delivery of batch {plan().id} is under way, with a sign of life 
         ({"moves": (Move(AT, 10, 30, NOW - 25 * HOUR),)}, "OK", "", None, ""),
         ({"moves": (Move(AT, 10, 30, NOW - HOUR, ((10, 40),)),)}, "OK", "", None, ""),
         ({"no_run": "there is no ledger at X yet"}, "WARN", "there is no ledger at X yet", None, "TIDEGATE_LEDGER"),
+        (
+            {"other_ledger": "this ledger knows of no batch"},
+            "WARN",
+            "this ledger knows",
+            None,
+            "restore FILE --replace`",
+        ),
+        ({"goes_over": "it goes over"}, "WARN", "it goes over", None, "next run"),
+        (
+            {"goes_over": "the group goes over", "brings_batch": True},
+            "STALLED",
+            "the group goes over",
+            None,
+            "next run",
+        ),
         ({"missing": ("ordres",)}, "WARN", "not there: ordres", None, "nearest"),
     ],
 )

@@ -755,3 +755,36 @@ def test_what_was_pruned_between_old_batches_is_no_move() -> None:
     )
     (move,) = status_of(world.pipeline(retention_ms=30_000), 99).facts.moves
     assert (move.left_at, move.found_at) == (12, 4)
+
+
+def test_a_ledger_that_knows_nothing_of_the_groups_batches_is_told_until_a_run_has_noted_them() -> None:
+    world = World()
+    world.produce(3)
+    deliver(world.pipeline())
+    world.lose_ledger()
+    world.pipeline().run_log.answered("orders")  # a triggerer that looks for records
+    found = status_of(world.pipeline(), 10).to_json()
+    assert (found["verdict"], found["reason"]) == (
+        "WARN",
+        "this ledger knows of no batch of group orders-lake, for which Tidegate has committed",
+    )
+    assert "TIDEGATE_LEDGER" in found["action"]
+    assert deliver(world.pipeline(poll_timeout_ms=1)) is None
+    assert status_of(world.pipeline(), 10).to_json()["verdict"] == "OK"
+
+
+@pytest.mark.parametrize("is_open", [False, True])
+def test_what_comes_with_a_renamed_subscription_is_told_before_its_first_run(is_open: bool) -> None:
+    world = World()
+    world.produce(3)
+    deliver(world.pipeline())
+    if is_open:
+        world.produce(3)
+        planned(world.pipeline())
+    renamed = replace(world.pipeline(name="purchases"), definitions=MemoryDefinitions())
+    found = status_of(renamed, 10).to_json()
+    assert found["verdict"] == ("STALLED" if is_open else "WARN")
+    assert found["reason"].startswith("the group goes over from subscription orders, whose definition is gone")
+    assert ("open batch b" in found["reason"]) is is_open
+    deliver(renamed)
+    assert status_of(renamed, 10).to_json()["verdict"] == "OK"
