@@ -328,7 +328,10 @@ def test_a_removed_subscription_leaves_its_output(operator: Operator) -> None:
     assert [path for path in (operator.line.home / "data/landing").rglob("*") if path.is_file()] == []
     definition.write_text(kept)  # a subscription of that name may come again
     told = operator.status()
-    assert (told["verdict"], told["batches"], told["lag"]) == ("OK", [], 0)
+    assert (told["verdict"], told["batches"], told["lag"]) == ("WARN", [], 0)
+    assert "else the next run goes on where the group is" in told["action"]
+    operator.type("tidegate run orders")
+    assert operator.status()["verdict"] == "OK"
     assert operator.lake() == list(range(RECORDS))
 
 
