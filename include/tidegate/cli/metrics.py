@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from tidegate.cli.connections import connections_here
+from tidegate.cli.pipeline import looking
 from tidegate.cli.settings import NameOrAll, all_names, settings_here
 from tidegate.config.settings import Settings
 from tidegate.model.errors import WrongDefinitionError
@@ -44,9 +45,10 @@ def metrics(
         return
     settings = settings_here()
     names = _names(name, settings)
-    if observe:
-        _observe(names, settings)
-    _print(names, settings, text_format)
+    with looking(settings, changes=False) as readable:
+        if observe:
+            _observe(names, readable)
+        _print(names, readable, text_format)
 
 
 def template(name: str) -> str:

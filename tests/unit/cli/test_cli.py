@@ -450,6 +450,8 @@ def test_what_is_not_stopped_is_not_cleared():
         (["offsets", "accept-cluster", "orders"], True),
         (["prune", "orders"], False),
         (["plan", "orders"], False),
+        (["metrics", "orders"], False),
+        (["metrics", "--no-observe"], False),
         (["group", "describe", "orders"], False),
         (["group", "reset", "orders", "--to", "latest", "--dry-run"], False),
         (["dead-letters", "list", "orders"], False),
