@@ -22,9 +22,12 @@ def _is_healthy() -> bool:
     try:
         status = httpx.get(url, timeout=_SECONDS).json()["triggerer"]["status"]
     except (httpx.HTTPError, httpx.InvalidURL, ValueError, KeyError, TypeError) as error:
-        log.debug("%s doesn't say whether a triggerer runs: %s", url, error)
+        log.info("this task waits by itself: %s doesn't say whether a triggerer runs: %s", url, error)
         return False
-    return bool(status == "healthy")
+    if status != "healthy":
+        log.info("this task waits by itself: %s says that the triggerer is %s", url, status or "not there")
+        return False
+    return True
 
 
 def _api_server() -> str:

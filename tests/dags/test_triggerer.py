@@ -1,6 +1,7 @@
 """Whether waiting is left to a triggerer: Airflow is told to defer, or its API server says that one is healthy."""
 
 import json
+import logging
 import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, HTTPServer
@@ -42,16 +43,30 @@ def api_server(monkeypatch: pytest.MonkeyPatch) -> Iterator[ApiServer]:
     made.server.server_close()
 
 
-@pytest.mark.parametrize(("status", "runs"), [("healthy", True), ("unhealthy", False), (None, False)])
-def test_what_the_api_server_says_counts(api_server: ApiServer, status: str | None, runs: bool) -> None:
+@pytest.fixture(autouse=True)
+def told(caplog: pytest.LogCaptureFixture) -> pytest.LogCaptureFixture:
+    caplog.set_level(logging.INFO)
+    return caplog
+
+
+@pytest.mark.parametrize(
+    ("status", "said"), [("healthy", ""), ("unhealthy", "the triggerer is unhealthy"), (None, "is not there")]
+)
+def test_what_the_api_server_says_counts_and_a_task_that_waits_by_itself_says_why(
+    api_server: ApiServer, told: pytest.LogCaptureFixture, status: str | None, said: str
+) -> None:
     api_server.answer = json.dumps({"triggerer": {"status": status}}).encode()
-    assert triggerer_runs() is runs
+    assert triggerer_runs() is (not said)
+    assert ("this task waits by itself" in told.text, said in told.text) == (bool(said), True)
 
 
 @pytest.mark.parametrize("answer", [b"", b"{}", b"[1]", b'{"triggerer": null}', b"<html>"])
-def test_an_answer_that_is_none_leaves_the_wait_to_the_task(api_server: ApiServer, answer: bytes) -> None:
+def test_an_answer_that_is_none_leaves_the_wait_to_the_task(
+    api_server: ApiServer, told: pytest.LogCaptureFixture, answer: bytes
+) -> None:
     api_server.answer = answer
     assert not triggerer_runs()
+    assert "doesn't say whether a triggerer runs" in told.text
 
 
 def test_nobody_answers_unless_airflow_is_told_to_defer(monkeypatch: pytest.MonkeyPatch) -> None:
