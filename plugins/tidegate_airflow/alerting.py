@@ -1,7 +1,7 @@
 """Alerts from within a task: what was seen of a subscription is told to the notifiers that its definition names."""
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from datetime import datetime, timedelta
 from functools import partial
@@ -18,7 +18,7 @@ from tidegate.monitoring.observing import observe
 from tidegate.runtime.definitions import AllDefinitions
 from tidegate_airflow.connections import AirflowConnections
 from tidegate_airflow.links import dag_url, page_url
-from tidegate_airflow.notifiers import notify
+from tidegate_airflow.notifiers import notify, try_import
 
 log = logging.getLogger(__name__)
 
@@ -53,6 +53,17 @@ def tell_at_once(subscription: Subscription, settings: Settings, context: Mappin
     except Exception as error:
         log.warning("the alert is left to the DAG tidegate_monitor: %s", error)
         log.debug("where that was raised", exc_info=True)
+
+
+def unusable_notifiers(settings: Settings) -> Iterator[str]:
+    """Of each notifier that a definition, or the defaults, names and that can't be imported, why, in words."""
+    definitions = AllDefinitions(settings)
+    sections = [definitions.defaults.alerts, *(draft.alerts for _, draft in definitions.at_hand().usable)]
+    for name in dict.fromkeys(each for section in sections for each in section.notify):
+        try:
+            try_import(name)
+        except (Exception, SystemExit) as error:  # noqa: BLE001 (whatever its module raises)
+            yield f"alerts.notify: {name} can't be told anything: {type(error).__name__}: {error}"
 
 
 def _told_ends(settings: Settings) -> frozenset[str]:

@@ -71,6 +71,7 @@ class _Monitoring:
         from tidegate.ledger.alerts import AlertLog  # noqa: PLC0415 (nothing of this at parse time)
         from tidegate.monitoring.alert_rules import gone  # noqa: PLC0415 (see above)
         from tidegate.monitoring.observing import orphans  # noqa: PLC0415 (see above)
+        from tidegate_airflow.alerting import unusable_notifiers  # noqa: PLC0415 (see above)
 
         kept = AlertLog(self._settings.ledger)
         began_at = kept.now()
@@ -87,6 +88,7 @@ class _Monitoring:
             self._tell(document["subscription"], began_at, document)
         for name in sorted({*kept.subscriptions()} - {*names, *(each["subscription"] for each in orphaned)}):
             self._tell(name, began_at, gone(name))
+        self.failures += unusable_notifiers(self._settings)
 
     def _sightings(self, names: list[str]) -> "Iterator[Sighting]":
         from tidegate.monitoring.side_by_side import observe_side_by_side  # noqa: PLC0415 (see above)

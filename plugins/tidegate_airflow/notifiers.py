@@ -3,7 +3,7 @@
 import copy
 import importlib
 import inspect
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from queue import Empty, SimpleQueue
 from threading import Thread
@@ -25,14 +25,12 @@ def notify(name: str, alert: Alert, context: Mapping[str, Any], seconds: float =
     that many seconds; what it does afterwards isn't known.
     """
     told = {**context, "alert": without_secrets(alert)}
-    ended: SimpleQueue[BaseException | None] = SimpleQueue()
-    Thread(target=_call, args=(name, told, ended), name=f"notifier {name}", daemon=True).start()
-    try:
-        error = ended.get(timeout=seconds)
-    except Empty:
-        raise UnavailableError(f"it took longer than {seconds:.0f} s") from None
-    if error is not None:
-        raise error
+    _within(seconds, name, lambda: _call(name, told))
+
+
+def try_import(name: str, seconds: float = _SECONDS) -> None:
+    """Import the `module:name` that is to be told one day. Raises as `notify` does."""
+    _within(seconds, name, lambda: _imported(name))
 
 
 def without_secrets(alert: Alert) -> Alert:
@@ -42,15 +40,31 @@ def without_secrets(alert: Alert) -> Alert:
     )
 
 
-def _call(name: str, context: Mapping[str, Any], ended: "SimpleQueue[BaseException | None]") -> None:
+def _within(seconds: float, name: str, call: Callable[[], object]) -> None:
+    """Make the call in a thread, and wait so long for its end. Raises what it raises."""
+    ended: SimpleQueue[BaseException | None] = SimpleQueue()
+
+    def run() -> None:
+        try:
+            call()
+        except BaseException as error:  # noqa: BLE001 - a notifier may raise anything
+            ended.put(error)
+        else:
+            ended.put(None)
+
+    Thread(target=run, name=f"notifier {name}", daemon=True).start()
     try:
-        notifier = _imported(name)
-        returned = _notify(notifier, context) if isinstance(notifier, BaseNotifier) else notifier(context)
-        _refuse_awaitable(returned)
-    except BaseException as error:  # noqa: BLE001 - a notifier may raise anything
-        ended.put(error)
-    else:
-        ended.put(None)
+        error = ended.get(timeout=seconds)
+    except Empty:
+        raise UnavailableError(f"it took longer than {seconds:.0f} s") from None
+    if error is not None:
+        raise error
+
+
+def _call(name: str, context: Mapping[str, Any]) -> None:
+    notifier = _imported(name)
+    returned = _notify(notifier, context) if isinstance(notifier, BaseNotifier) else notifier(context)
+    _refuse_awaitable(returned)
 
 
 def _notify(notifier: BaseNotifier, context: Mapping[str, Any]) -> object:

@@ -380,6 +380,27 @@ def test_whoever_cannot_be_told_makes_it_red_and_keeps_no_other_from_being_told(
     assert scene.monitor().returned == {"subscriptions": 2, "told": ["flights is stopped"]}
 
 
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (NOTIFIERS.replace("def mail", "def male"), "has no attribute 'mail'"),
+        ("raise ValueError('no key')", "ValueError: no key"),
+        ("import sys\nsys.exit(3)", "SystemExit: 3"),
+    ],
+)
+def test_one_that_could_tell_nothing_makes_it_red_before_there_is_anything_to_tell(
+    scene: Scene, tmp_path: Path, text: str, said: str
+) -> None:
+    (tmp_path / "modules" / "notifiers_of_a_test.py").write_text(text)
+    scene.define("flights", "notify: ['notifiers_of_a_test:mail']")
+    done = scene.monitor()
+    assert (done.state, done.errors.count("alerts.notify: notifiers_of_a_test:mail can't be told anything:")) == (
+        "failed",
+        1,
+    )
+    assert said in done.errors
+
+
 def test_a_notifier_that_hangs_is_given_up(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tidegate_airflow.notifiers.notify.__defaults__", (0.2,))
     scene.define("flights", "notify: ['notifiers_of_a_test:hanging', 'notifiers_of_a_test:mail'], states: [stopped]")
