@@ -481,7 +481,7 @@ def _print_run(run: dict[str, Any]) -> None:
         out.print(f"{run['subscription']}: {failed}: {run['error']}", style="red", markup=False)
         return
     if run["batch_id"] is None:
-        out.print(f"{run['subscription']}: nothing was done: {run['why']}", markup=False)
+        out.print(f"{run['subscription']}: no new batch: {run['why']}", markup=False)
         return
     filtered = f", {run['filtered']:,} filtered" if run["filtered"] else ""
     took = ", ".join(f"{step} {seconds:.1f} s" for step, seconds in run["seconds"].items())
