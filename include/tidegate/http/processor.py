@@ -16,6 +16,7 @@ import pyarrow as pa
 from tidegate.http.allowed import AllowedAddresses, refusal
 from tidegate.http.credentials import curl_options, has_credentials, secret_headers
 from tidegate.http.delivery_log import DeliveryLog, delivered, offsets_by_partition, within
+from tidegate.http.failures import Failures, reason, told
 from tidegate.http.handed import Handed
 from tidegate.http.only_sender import only_sender, refuse_second
 from tidegate.http.output import RejectedRecords, write_result
@@ -32,7 +33,6 @@ log = logging.getLogger(__name__)
 
 _WATCHED_SECONDS = 1.0
 _TOLD_SECONDS = 10.0
-_TOLD_OF_AN_ANSWER = 200  # its first characters, in a reason
 _NONE = np.empty(0, np.int64)
 
 
@@ -97,10 +97,14 @@ class HttpProcessor:
         """The one that has the credentials, which may take seconds to look up; None without one."""
         return self.connections.get(self.endpoint.connection) if self.endpoint.connection else None
 
-    def sender(self, connection: Connection | None) -> Sender:
-        """A sender with the connection's credentials."""
+    def sender(self, connection: Connection | None, failed: Callable[[Outcome], None]) -> Sender:
+        """A sender with the connection's credentials, which tells `failed` of attempts that are repeated."""
         return Sender(
-            self.endpoint, self.allowed, self._options(connection), has_credentials=has_credentials(connection)
+            self.endpoint,
+            self.allowed,
+            self._options(connection),
+            has_credentials=has_credentials(connection),
+            failed=failed,
         )
 
     def builder(self, connection: Connection | None) -> RequestBuilder:
@@ -171,17 +175,21 @@ class _Delivery:
         self._began = self._watched = self._told = time.monotonic()
         self._answered = 0
         self._rejected = RejectedRecords(attempt, records)
+        self._failures = Failures(said)
 
     def carry_out(self) -> None:
         """Send what wasn't answered before, and leave a result."""
         connection = self._processor.connection()
         builder = self._processor.builder(connection)
-        with closing(self._processor.sender(connection)) as sender, DeliveryLog(self._attempt) as delivery_log:
+        with (
+            closing(self._processor.sender(connection, self._failures.note)) as sender,
+            DeliveryLog(self._attempt) as delivery_log,
+        ):
             delivery_log.carry_over(self._before)
             if self._before.num_rows:
                 skipped = f"{self._before.num_rows:,} of {self._handed.records:,} records"
                 self._said(f"{skipped} were answered in an earlier delivery and aren't sent again")
-            for outcomes in sender.send(self._requests(builder), lambda: self._look(delivery_log)):
+            for outcomes in sender.send(self._requests(builder), lambda: self._look(sender, delivery_log)):
                 self._take(outcomes, delivery_log)
         self._rejected.close()
         answers = delivered([self._attempt.parent], self._attempt.name)
@@ -202,18 +210,20 @@ class _Delivery:
                 yield request
 
     def _take(self, outcomes: Sequence[Outcome], delivery_log: DeliveryLog) -> None:
+        self._failures.settle(outcomes)
         answered = [outcome for outcome in outcomes if outcome.is_success]
         delivery_log.add(answered)
         self._answered += len(answered)
         for outcome in outcomes if len(answered) < len(outcomes) else ():
             if not outcome.is_success:
                 message = outcome.request.message
-                self._rejected.add(message.at, message.offset, _reason(outcome))
+                self._rejected.add(message.at, message.offset, reason(outcome))
 
-    def _look(self, delivery_log: DeliveryLog) -> None:
+    def _look(self, sender: Sender, delivery_log: DeliveryLog) -> None:
         now = time.monotonic()
         if self._timeout is not None and now - self._began >= self._timeout:
-            raise self._overrun(self._timeout)
+            last = self._failures.last
+            raise (sender.refused_credentials(last) if last else None) or self._overrun(self._timeout, last)
         if now - self._watched >= _WATCHED_SECONDS:
             self._watched = now
             delivery_log.keep()
@@ -228,21 +238,12 @@ class _Delivery:
         rejected = f", {self._rejected.number:,} rejected" if self._rejected.number else ""
         return f"{done:,} of {self._handed.records:,} records are delivered{rejected}; {speed:,.0f} a second"
 
-    def _overrun(self, seconds: float) -> DeliveryTimeoutError:
+    def _overrun(self, seconds: float, last: Outcome | None) -> DeliveryTimeoutError:
         done = self._before.num_rows + self._answered + self._rejected.number
         left = f"{self._handed.records - done:,} of {self._handed.records:,} records"
+        why = f": {told(last)}" if last else ""
         return DeliveryTimeoutError(
-            f"{left} weren't delivered to {self._processor.endpoint.place} within {seconds:.0f} s; the others aren't "
-            f"sent again; look at the server, or {LONGER}; with processing.retry-before-commit a record "
-            "that it doesn't take is rejected, unless its Retry-After is longer than a delivery"
+            f"{left} weren't delivered to {self._processor.endpoint.place} within {seconds:.0f} s{why}; what was "
+            f"delivered isn't sent again; look at the server, or {LONGER}; with processing.retry-before-commit a "
+            "record that it doesn't take is rejected, unless its Retry-After is longer than a delivery"
         )
-
-
-def _reason(outcome: Outcome) -> str:
-    """Why a record was given up, as its dead letter says it."""
-    times = "1 attempt" if outcome.attempts == 1 else f"{outcome.attempts} attempts"
-    if outcome.status is None:
-        return f"no answer after {times}: {outcome.reason}"
-    first = "".join(each if each.isprintable() else " " for each in outcome.first.decode(errors="replace"))
-    said = "; ".join(filter(None, (first.strip()[:_TOLD_OF_AN_ANSWER], outcome.reason)))
-    return f"HTTP status {outcome.status} after {times}" + (f": {said}" if said else "")

@@ -123,7 +123,7 @@ class Sender:
     """Sends to one endpoint; the connections outlast a call of `send`. `close` ends them.
 
     `options` are libcurl's by number, as credentials have them: never shown. Whether there are any, of which an answer
-    says that they don't hold, `has_credentials` says.
+    says that they don't hold, `has_credentials` says. `failed` is told of each attempt after which there is another.
     """
 
     def __init__(
@@ -133,12 +133,14 @@ class Sender:
         options: Mapping[int, Any] | None = None,
         *,
         has_credentials: bool = False,
+        failed: Callable[[Outcome], None] = lambda _: None,
     ) -> None:
         self._endpoint = endpoint
         self._host = urlsplit(endpoint.uri).hostname or ""
         self._allowed = allowed
         self._options = dict(options or {})
         self._has_credentials = has_credentials
+        self._failed = failed
         self._refusals = Refusals(self._host, self._options)
         self._refused: str | None = None
         self._failure: TidegateError | None = None
@@ -189,6 +191,15 @@ class Sender:
             watch()
             if not outcomes and (self._running or later):
                 self._wait(later)
+
+    def refused_credentials(self, outcome: Outcome) -> UnauthorizedError | None:
+        """What there is to raise where this is the last word about a record; None if it isn't about the credentials."""
+        if outcome.status not in _UNAUTHORIZED or not self._has_credentials:
+            return None
+        return UnauthorizedError(
+            f"{self._endpoint.place} refuses the connection's credentials: it answers with HTTP status "
+            f"{outcome.status}; renew those of the connection that processing.connection names: no record is rejected"
+        )
 
     def _forgive_since(self, listened: float) -> float:
         """The time now. While nobody listened, as in a commit that waits for a broker, no request was late."""
@@ -290,7 +301,7 @@ class Sender:
                 for curl in fine:
                     handle = self._running[curl]
                     outcome = self._outcome(curl, curl.getinfo(pycurl.RESPONSE_CODE), "")
-                    if refused := self._of_refused(outcome):
+                    if self._is_last(outcome) and (refused := self.refused_credentials(outcome)):
                         self._failure = self._failure or refused
                         continue
                     outcomes += self._final(outcome, later, 0 if outcome.is_success else handle.asked_seconds)
@@ -351,15 +362,6 @@ class Sender:
             return None
         return self._refusals.ask(curl.getinfo(pycurl.PRIMARY_IP), curl.getinfo(pycurl.PRIMARY_PORT))
 
-    def _of_refused(self, outcome: Outcome) -> UnauthorizedError | None:
-        """What there is to raise of credentials that no attempt was accepted with."""
-        if outcome.status not in _UNAUTHORIZED or not self._has_credentials or not self._is_last(outcome):
-            return None
-        return UnauthorizedError(
-            f"{self._endpoint.place} refuses the connection's credentials: it answers with HTTP status "
-            f"{outcome.status}; renew those of the connection that processing.connection names: no record is rejected"
-        )
-
     def _why(self, handle: _Handle, text: str) -> tuple[int | None, str]:
         """A status that was heard counts though its answer was too long; anything else that failed has none."""
         if handle.received > _MOST_BYTES:
@@ -381,6 +383,7 @@ class Sender:
         """The outcome, or none of a request that is tried again, no sooner than the server asks for."""
         if self._is_last(outcome):
             return [outcome]
+        self._failed(outcome)
         due = time.monotonic() + max(self._endpoint.delay_ms / 1000, asked_seconds)
         insort(later, (due, outcome.request, outcome.attempts + 1), key=_due)
         return []

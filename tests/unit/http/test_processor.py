@@ -2,7 +2,9 @@
 
 import json
 import os
+import re
 import signal
+import socket
 import ssl
 import subprocess
 import sys
@@ -175,6 +177,50 @@ def test_a_delivery_waits_no_longer_than_it_may_for_a_server_that_asks_for_more(
         with pytest.raises(DeliveryTimeoutError, match=r"20 of 20 .*; with .* unless its Retry-After is longer"):
             deliver(batch, hook.uri, 1.0, retry_before_commit=1, delay_ms=0)
         assert len(hook.begun) == len(set(hook.begun))  # none was sent again
+
+
+def test_a_delivery_that_ran_out_of_time_says_the_last_answer_of_a_record_that_was_not_delivered(
+    tmp_path: Path,
+) -> None:
+    """And not that of one which was refused at first: each kind of failure is told as it is met."""
+    batch, said = landed(tmp_path), list[str]()
+
+    def answer(handler: BaseHTTPRequestHandler, offset: int) -> None:
+        is_first = hook.begun.count((0, offset)) == 1
+        say(handler, 503 if offset == 0 and is_first else 500 if offset == 4 else 200, b"DB\ndown")
+
+    with hooked(answer) as hook:
+        slow = processor(hook.uri, retry_before_commit=0, delay_ms=50, concurrency=2)
+        with pytest.raises(DeliveryTimeoutError) as raised:
+            slow.run(f"file://{batch.manifest}", 3.0, said.append, lambda: None)
+        place = hook.uri.removesuffix("/hook")
+    assert re.match(
+        f"1 of 20 records weren't delivered to {place} within 3 s: flights-0 at 4: HTTP status 500 after [0-9]+ "
+        "attempts: DB down; what was delivered isn't sent again; ",
+        str(raised.value),
+    )
+    again = "after 1 attempt: DB down; it is sent again, and other failures of this kind aren't told"
+    assert sorted(said) == [f"flights-0 at 0: HTTP status 503 {again}", f"flights-0 at 4: HTTP status 500 {again}"]
+
+
+def test_a_delivery_that_ran_out_of_time_says_why_there_was_no_answer(tmp_path: Path) -> None:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        uri = f"http://127.0.0.1:{free.getsockname()[1]}/"
+        with pytest.raises(
+            DeliveryTimeoutError, match=r"within 1 s: flights-0 at 0: no answer after \d+ attempts: .*onnect"
+        ):
+            deliver(landed(tmp_path), uri, 1.0, retry_before_commit=0, delay_ms=50)
+
+
+@pytest.mark.parametrize("status", [401, 407])
+def test_credentials_that_are_refused_until_the_time_is_over_are_to_be_renewed(tmp_path: Path, status: int) -> None:
+    batch, known = landed(tmp_path), Connection("hook", "http", None, None, None, "t0ken", {})
+    with hooked(lambda handler, _: say(handler, status)) as hook:
+        made = processor(hook.uri, [known], connection="hook", retry_before_commit=0, delay_ms=50)
+        one = replace(made, allowed=AllowedAddresses.parse("127.0.0.1, localhost"))
+        with pytest.raises(UnauthorizedError, match=f"refuses the connection's credentials: .* HTTP status {status}; "):
+            one.run(f"file://{batch.manifest}", 1.0, lambda _: None, lambda: None)
 
 
 def test_without_a_word_of_anybody_nothing_is_sent_again(tmp_path: Path) -> None:
