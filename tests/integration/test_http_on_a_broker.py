@@ -8,13 +8,15 @@ import time
 import uuid
 from collections import Counter
 from http.server import BaseHTTPRequestHandler
+from pathlib import Path
 from typing import Any
 
 import pytest
 from broker_world import coordinated
+from certificates import Authority
 from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, TopicPartition
 from desk import PARTITIONS, TIDEGATE, Desk
-from hooks import Hook, hooked, say
+from hooks import Hook, hooked, say, tls_of
 
 pytestmark = pytest.mark.broker
 
@@ -176,6 +178,20 @@ def test_an_address_that_is_not_allowed_is_said_by_check_and_by_the_run(desk: De
         said = ran(desk, name, status=2)
     for text in (checked.replace("\n", " "), said["error"]):
         assert "isn't an address that anybody can reach" in " ".join(text.split())
+    assert hook.begun == []
+
+
+def test_a_certificate_that_is_not_trusted_is_said_by_check_and_costs_no_delivery(
+    desk: Desk, name: str, tmp_path: Path
+) -> None:
+    with hooked(tls=tls_of(Authority.new("ca"), tmp_path)) as hook:
+        define(desk, name, hook.uri, **{"max-retries": 0})
+        produce(desk, name)
+        checked = desk.run(TIDEGATE, "check", "--connect", status=1)
+        errors = [ran(desk, name, status=2)["error"] for _ in range(2)]
+    for text in (checked, *errors):
+        assert "certificate" in text
+        assert "as verify in the extra of the connection" in " ".join(text.split())
     assert hook.begun == []
 
 

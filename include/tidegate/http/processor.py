@@ -59,11 +59,44 @@ class HttpProcessor:
         self.reach()
 
     def reach(self) -> None:
-        """Find out whether credentials and address may be used, and somebody takes connections.
+        """Find out whether credentials and address may be used, and somebody takes connections, whom they trust.
 
-        Raises UnavailableError where nobody does.
+        Raises UnavailableError where nobody does, WrongDefinitionError for a certificate that isn't trusted.
         """
-        self._options(self.connection())
+        with closing(self.sender(self.connection())) as sender:
+            self._reach_address()
+            if self.endpoint.uri.lower().startswith("https:") and (why := sender.connect()):
+                raise self._away(f"no encrypted connection comes about ({why})")
+
+    def run(
+        self, manifest_uri: str, timeout: float | None, said: Callable[[str], None], watch: Callable[[], None]
+    ) -> None:
+        """See `tidegate.ports.Processor`; a record that an earlier delivery was answered for isn't sent again."""
+        handed = Handed.read(manifest_uri)
+        with only_sender(handed.output):
+            self._run_alone(handed, timeout, said, watch)
+
+    def connection(self) -> Connection | None:
+        """The one that has the credentials, which may take seconds to look up; None without one."""
+        return self.connections.get(self.endpoint.connection) if self.endpoint.connection else None
+
+    def sender(self, connection: Connection | None, failed: Callable[[Outcome], None] = lambda _: None) -> Sender:
+        """A sender with the connection's credentials, which tells `failed` of attempts that are repeated."""
+        return Sender(
+            self.endpoint,
+            self.allowed,
+            self._options(connection),
+            has_credentials=has_credentials(connection),
+            failed=failed,
+        )
+
+    def builder(self, connection: Connection | None) -> RequestBuilder:
+        """What makes requests, with the connection's secret headers."""
+        return RequestBuilder(
+            self.endpoint, broker=self.broker, consumer=self.consumer, secret_headers=secret_headers(connection)
+        )
+
+    def _reach_address(self) -> None:
         parts = urlsplit(self.endpoint.uri)
         host, port = parts.hostname or "", parts.port or (443 if parts.scheme.lower() == "https" else 80)
         try:
@@ -84,34 +117,6 @@ class HttpProcessor:
                 else:
                     return
         raise self._away(f"nobody takes a connection ({last})")
-
-    def run(
-        self, manifest_uri: str, timeout: float | None, said: Callable[[str], None], watch: Callable[[], None]
-    ) -> None:
-        """See `tidegate.ports.Processor`; a record that an earlier delivery was answered for isn't sent again."""
-        handed = Handed.read(manifest_uri)
-        with only_sender(handed.output):
-            self._run_alone(handed, timeout, said, watch)
-
-    def connection(self) -> Connection | None:
-        """The one that has the credentials, which may take seconds to look up; None without one."""
-        return self.connections.get(self.endpoint.connection) if self.endpoint.connection else None
-
-    def sender(self, connection: Connection | None, failed: Callable[[Outcome], None]) -> Sender:
-        """A sender with the connection's credentials, which tells `failed` of attempts that are repeated."""
-        return Sender(
-            self.endpoint,
-            self.allowed,
-            self._options(connection),
-            has_credentials=has_credentials(connection),
-            failed=failed,
-        )
-
-    def builder(self, connection: Connection | None) -> RequestBuilder:
-        """What makes requests, with the connection's secret headers."""
-        return RequestBuilder(
-            self.endpoint, broker=self.broker, consumer=self.consumer, secret_headers=secret_headers(connection)
-        )
 
     def _run_alone(
         self, handed: Handed, timeout: float | None, said: Callable[[str], None], watch: Callable[[], None]

@@ -6,6 +6,7 @@ import time
 from bisect import insort
 from collections import deque
 from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import closing
 from itertools import takewhile
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
@@ -15,7 +16,7 @@ import pycurl
 from tidegate.http.allowed import AllowedAddresses, refusal
 from tidegate.http.request import Request
 from tidegate.http.tls_refusal import Refusals, refusal_in
-from tidegate.model.errors import BatchFailedError, TidegateError, UnauthorizedError
+from tidegate.model.errors import BatchFailedError, TidegateError, UnauthorizedError, WrongDefinitionError
 from tidegate.model.offsets import TopicPartition
 from tidegate.model.subscription import HttpEndpoint
 
@@ -46,9 +47,7 @@ _LOCAL_TLS = frozenset(
     }
 )
 """Of the connection's own files, whose text may quote what was written in place of one."""
-_NEVER_THE_RECORDS_FAULT = frozenset(
-    {pycurl.E_PEER_FAILED_VERIFICATION, pycurl.E_UNSUPPORTED_PROTOCOL, pycurl.E_URL_MALFORMAT}
-)
+_NO_PLACE = frozenset({pycurl.E_UNSUPPORTED_PROTOCOL, pycurl.E_URL_MALFORMAT})
 
 Later = deque[tuple[float, Request, int]]
 """Requests that wait for their next attempt, the first first: when that is due, and its number."""
@@ -167,9 +166,10 @@ class Sender:
         """What came of the requests, as it is known, some at a time; of a partition they are begun in order.
 
         The next requests begin when the caller comes back for more. `watch` is called now
-        and then; what it raises ends the sending. Raises WrongDefinitionError for an address that isn't allowed,
-        UnauthorizedError where the server refuses certificate or credentials, and BatchFailedError for a connection
-        that can't be trusted or encrypted: none is a record's fault. What was answered until then comes first.
+        and then; what it raises ends the sending. Raises WrongDefinitionError for an address that isn't allowed or a
+        certificate that isn't trusted, UnauthorizedError where the server refuses certificate or credentials, and
+        BatchFailedError for a connection that can't be encrypted: none is a record's fault. What was answered until
+        then comes first.
         """
         waiting = {at: iter(each) for at, each in requests.items()}
         busy = dict.fromkeys(waiting, 0)
@@ -191,6 +191,24 @@ class Sender:
             watch()
             if not outcomes and (self._running or later):
                 self._wait(later)
+
+    def connect(self) -> str | None:
+        """Why no connection comes about, encrypted where the URI says so; None if one does, over which nothing is sent.
+
+        Raises as `send` does.
+        """
+        with closing(self._new_handle().curl) as curl:
+            curl.setopt(pycurl.URL, self._endpoint.uri.encode())
+            curl.setopt(pycurl.CONNECT_ONLY, 1)
+            try:
+                curl.perform()
+            except pycurl.error as error:
+                if self._refused is not None:
+                    raise refusal(self._host, self._refused) from None
+                code, text = error.args
+                self._refuse(curl, code, text)
+                return str(text)
+        return None
 
     def refused_credentials(self, outcome: Outcome) -> UnauthorizedError | None:
         """What there is to raise where this is the last word about a record; None if it isn't about the credentials."""
@@ -330,18 +348,8 @@ class Sender:
         why = self._why(handle, text)
         if _is_garbled(handle.curl, code):
             why = None, "its answer isn't HTTP"
-        elif code in _LOCAL_TLS:
-            raise BatchFailedError(
-                f"{self._endpoint.place} can't be sent to: libcurl can't use the connection's verify, cert or key (its "
-                f"error {code}); look at these files"
-            )
-        elif refused := self._why_refused(handle.curl, code, text):
-            raise UnauthorizedError(
-                f"{self._endpoint.place} refuses the connection's certificate, or that it has none: {refused}; "
-                "look at cert and key in the extra of the connection that processing.connection names"
-            )
-        elif code in _NEVER_THE_RECORDS_FAULT:
-            raise BatchFailedError(f"{self._endpoint.place} can't be sent to: {text}")
+        else:
+            self._refuse(handle.curl, code, text)
         outcome = self._outcome(handle.curl, *why)
         if code == pycurl.E_SSL_CONNECT_ERROR and self._is_last(outcome):
             raise BatchFailedError(
@@ -352,6 +360,27 @@ class Sender:
             insort(later, (time.monotonic(), outcome.request, outcome.attempts), key=_due)
             return []
         return self._final(outcome, later)
+
+    def _refuse(self, curl: Any, code: int, text: str) -> None:
+        """Raises what is wrong with the connection of type http, the URI or the server's certificate."""
+        place = self._endpoint.place
+        if code in _LOCAL_TLS:
+            raise BatchFailedError(
+                f"{place} can't be sent to: libcurl can't use the connection's verify, cert or key (its error {code}); "
+                "look at these files"
+            )
+        if refused := self._why_refused(curl, code, text):
+            raise UnauthorizedError(
+                f"{place} refuses the connection's certificate, or that it has none: {refused}; "
+                "look at cert and key in the extra of the connection that processing.connection names"
+            )
+        if code == pycurl.E_PEER_FAILED_VERIFICATION:
+            raise WrongDefinitionError(
+                f"{place} can't be sent to: {text}; have the server show a certificate for processing.uri, or name the "
+                "PEM file of its authority as verify in the extra of the connection that processing.connection names"
+            )
+        if code in _NO_PLACE:
+            raise BatchFailedError(f"{place} can't be sent to: {text}")
 
     def _why_refused(self, curl: Any, code: int, text: str) -> str | None:
         """What the server says against the client's certificate; None if nothing."""

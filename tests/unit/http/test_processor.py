@@ -28,7 +28,6 @@ from tidegate.http.only_sender import only_sender, refuse_second
 from tidegate.http.processor import HttpProcessor
 from tidegate.lake.staged_files import StagedFiles
 from tidegate.model.errors import (
-    BatchFailedError,
     DeliveryTimeoutError,
     StaleError,
     UnauthorizedError,
@@ -416,13 +415,43 @@ def test_a_server_whose_certificate_is_not_trusted_is_no_records_fault(tmp_path:
     authority = Authority.new("ca")
     batch = landed(tmp_path)
     trusts = {"verify": str(authority.write_pem(tmp_path / "ca.pem"))} if signed else {}
-    connection = Connection("hook", "http", None, None, None, None, trusts)
-    with (
-        hooked(tls=tls_of(authority, tmp_path, **signed)) as hook,
-        pytest.raises(BatchFailedError, match=r"can't be sent to: .*certificate"),
-    ):
-        deliver(batch, hook.uri, connections=[connection], connection="hook")
+    known = {"connections": [Connection("hook", "http", None, None, None, None, trusts)], "connection": "hook"}
+    with hooked(tls=tls_of(authority, tmp_path, **signed)) as hook:
+        for begin in (processor(hook.uri, **known).check, lambda: deliver(batch, hook.uri, **known)):
+            with pytest.raises(
+                WrongDefinitionError, match=r"can't be sent to: .*certificate.*; .* name .* as verify in the extra of "
+            ):
+                begin()
     assert not hook.begun
+
+
+def test_a_server_whose_certificate_is_trusted_is_reached_and_is_sent_nothing(tmp_path: Path) -> None:
+    authority = Authority.new("ca")
+    mine = str(authority.sign("client").write_pem(tmp_path / "client.pem"))
+    extra = {"verify": str(authority.write_pem(tmp_path / "ca.pem")), "cert": mine}
+    with hooked(tls=tls_of(authority, tmp_path, asks=True)) as hook:
+        processor(hook.uri, [Connection("hook", "http", None, None, None, None, extra)], connection="hook").check()
+        hook.quiet()
+    assert not hook.begun
+
+
+def test_a_server_that_speaks_no_tls_is_said_before_a_delivery_begins() -> None:
+    with (
+        hooked() as hook,
+        pytest.raises(
+            UnavailableError, match=r"can't be reached: no encrypted connection comes about .*no delivery counts for it"
+        ),
+    ):
+        processor(hook.uri.replace("http:", "https:")).check()
+
+
+def test_a_certificate_that_the_server_refuses_at_once_is_said_before_a_delivery_begins(tmp_path: Path) -> None:
+    authority = Authority.new("ca")
+    context = tls_of(authority, tmp_path, asks=True)
+    context.maximum_version = ssl.TLSVersion.TLSv1_2
+    known = Connection("hook", "http", None, None, None, None, {"verify": str(authority.write_pem(tmp_path / "ca"))})
+    with hooked(tls=context) as hook, pytest.raises(UnauthorizedError, match="refuses the connection's certificate"):
+        processor(hook.uri, [known], connection="hook").check()
 
 
 @pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3], ids=lambda each: each.name)
