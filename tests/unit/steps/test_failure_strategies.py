@@ -158,7 +158,8 @@ def test_more_than_the_limit_fails_the_batch_and_writes_no_dead_letter(limit: st
     world.processor.rejected = most + 1
     batch = planned(pipeline)
     assert batch is not None
-    with pytest.raises(BatchFailedError, match=rf"{most + 1} of {records} records would become dead letters"):
+    why = rf"{most + 1} of {records} records would become dead letters, .*; the first: orders-0 at 0: rejected "
+    with pytest.raises(BatchFailedError, match=why):
         pipeline.process(batch.id)
     assert (dead(world), world.committed()) == ([], 0)
     world.processor.rejected = most

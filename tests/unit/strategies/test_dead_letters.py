@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 
 from tidegate.model.batch import Batch
 from tidegate.model.errors import BatchFailedError
+from tidegate.model.manifest import Rejection, Rejections
 from tidegate.model.offsets import TopicPartition
 from tidegate.model.receipt import Receipt
 from tidegate.model.records import Failure, Headers, Rejected, last, rejection
@@ -165,8 +166,27 @@ def test_a_limit_is_passed_by_the_first_record_more(written: int | str, dead: in
 def test_a_batch_past_its_limit_fails_and_says_how_to_go_on() -> None:
     receipt = Receipt("incarnation")
     batch = Batch("b1", "orders", "orders-lake", receipt, (), (), "file:///lake", records={P0: 1000})
-    DeadLetterLimit.parse("3%").check(batch, 30)
+    refused = Rejection("orders", 0, 8, "no answer after 2 attempts: Connection refused")
+    DeadLetterLimit.parse("3%").check(batch, Rejections(20, (refused,), undecodable=10))
     with pytest.raises(BatchFailedError) as failed:
-        DeadLetterLimit.parse("3%").check(batch, 31)
-    for said in ("orders", "b1", "31 of 1000 records", "limit allows 3%, or 10 if that is more"):
+        DeadLetterLimit.parse("3%").check(batch, Rejections(20, (refused,), undecodable=11))
+    for said in (
+        *("orders", "b1", "31 of 1000 records", "limit allows 3%, or 10 if that is more"),
+        "11 of them can't be decoded; the first of the others: orders-0 at 8: no answer after 2 attempts: Connection",
+        "; mend what they are rejected for, or raise the limit, then deliver it again",
+    ):
         assert said in str(failed.value)
+
+
+@pytest.mark.parametrize(
+    ("rejections", "said"),
+    [
+        (Rejections(1, (Rejection("orders", 0, 8, None),)), "committed; the first: orders-0 at 8: no reason given ("),
+        (Rejections(0, undecodable=1), "committed; 1 of them can't be decoded ("),
+    ],
+)
+def test_past_its_limit_a_batch_says_why_its_records_are_rejected(rejections: Rejections, said: str) -> None:
+    batch = Batch("b1", "orders", "orders-lake", Receipt("i"), (), (), "file:///lake", records={P0: 1000})
+    with pytest.raises(BatchFailedError) as failed:
+        DeadLetterLimit.parse("0%").check(batch, rejections)
+    assert said in str(failed.value)

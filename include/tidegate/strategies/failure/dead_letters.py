@@ -97,17 +97,26 @@ class DeadLetterLimit:
             return Fraction(self.number or 0)
         return max(self.share * landed, Fraction(_LEAST)) if self.share else self.share
 
-    def check(self, batch: Batch, dead: int) -> None:
+    def check(self, batch: Batch, rejections: Rejections) -> None:
         """Raises RecordsFailedError if the batch would have more dead letters than this. Ask before any is written."""
+        dead = rejections.number + rejections.undecodable
         if self.is_passed(dead, batch.landed_records):
             raise RecordsFailedError(
                 message(
                     f"{dead} of {batch.landed_records} records would become dead letters, and {_LIMIT} allows "
-                    f"{self.told}: none was written, and nothing is committed",
+                    f"{self.told}: none was written, and nothing is committed{_why(rejections)}",
                     batch,
-                    "mend the producer or the transform, or raise the limit, then deliver it again",
+                    "mend what they are rejected for, or raise the limit, then deliver it again",
                 )
             )
+
+
+def _why(rejections: Rejections) -> str:
+    """Why the first of these was rejected, behind how many could not even be decoded."""
+    undecodable = rejections.undecodable
+    counted = [f"{undecodable} of them can't be decoded"] if undecodable else []
+    whose = "the first of the others" if undecodable else "the first"
+    return "".join(f"; {each}" for each in (*counted, *(f"{whose}: {one}" for one in rejections.first[:1])))
 
 
 def after_last_retry(topic: str) -> str:
@@ -133,7 +142,7 @@ class DeadLetters:
     def judge(self, batch: Batch, rejections: Rejections) -> None:
         """Raises RecordsFailedError past the limit; records that couldn't be decoded count too."""
         if self.limit is not None:
-            self.limit.check(batch, rejections.number + rejections.undecodable)
+            self.limit.check(batch, rejections)
 
     def at_limit(self, batch: Batch) -> AtLimit:
         """What is left of the batch becomes dead letters, or, if that may be more than the limit allows, it stops."""
