@@ -18,7 +18,12 @@ from tidegate_spark.job_failure import SparkUnreachableError, TerminatedError, f
 
 T = TypeVar("T")
 
-_UNAUTHENTICATED = "UNAUTHENTICATED"  # gRPC's status
+_HELPS = {
+    "UNAUTHENTICATED": "; its token is the password of the Spark connection",
+    "TSI_PROTOCOL_FAILURE": "; a token, as use_ssl, asks for TLS: let the server speak it, or, on this machine, "
+    "name the host localhost, where a token needs none",
+}
+"""What to do for an error in which this stands."""
 _TRIES, _LONGEST_PAUSE = 6, 15_000  # pauses of 0.05, 0.2, 0.8, 3.2, 12.8 and 15 s
 
 _PAUSE, _TAKEN_BACK_SECONDS = 0.1, 5
@@ -139,7 +144,7 @@ def reached() -> SparkSession:
             client.set_retry_policies([DefaultPolicy(max_retries=_TRIES, max_backoff=_LONGEST_PAUSE)])
             _ = spark.version
     except Exception as error:
-        helps = "; its token is the password of the Spark connection" if _UNAUTHENTICATED in str(error) else ""
+        helps = next((remedy for sign, remedy in _HELPS.items() if sign in str(error)), "")
         raise SparkUnreachableError(f"Spark can't be reached: {text_of(error)}{helps}") from error
     return spark
 

@@ -364,6 +364,16 @@ def test_a_server_that_lets_the_job_not_in_is_quoted_in_its_last_line(connect, j
     assert (last["cause"], last["error"]) == ("unreachable", f"{told}; {helps}")
 
 
+@pytest.mark.nightly
+def test_a_server_that_speaks_no_tls_where_a_token_asks_for_it_is_told_with_what_to_do(connect, job, tmp_path):
+    done = job.run(tmp_path / "none.json", SPARK_REMOTE=f"sc://127.0.0.1:{connect.port}/;token=x")
+
+    (said,) = [line for line in done.stderr.splitlines() if line.startswith(MARK)]  # gRPC logs at its end
+    told = json.loads(said.removeprefix(MARK))
+    assert told["cause"] == "unreachable"
+    assert "name the host localhost, where a token needs none" in told["error"]
+
+
 def test_the_token_of_a_spark_connect_url_is_never_told(job, tmp_path):
     done = job.run(tmp_path / "none.json", SPARK_REMOTE="sc://127.0.0.1:1/;user_id=u;token=s3cr3t==")
 

@@ -165,8 +165,8 @@ def _thresholds(
 
 
 _LAGS = (
-    "see whether runs keep up: a larger consumer.max.poll.records, or drain.max-runs (not under manual), works a "
-    "backlog off"
+    "see with `tidegate status` whether runs start, and whether they keep up: a larger consumer.max.poll.records, or "
+    "drain.max-runs (not under manual), works a backlog off"
 )
 _IS_OPEN = "see the log of its last run"
 

@@ -289,8 +289,8 @@ def test_nothing_is_over_while_the_definition_cannot_be_used(seen: Tell) -> None
 
 STUCK = AlertProperties(notify=("alerts:mail",), states=(), lag_records=5, lag_ms=1_000, open_batch_ms=3_600_000)
 KEEP_UP = (
-    "see whether runs keep up: a larger consumer.max.poll.records, or drain.max-runs (not under manual), works a "
-    "backlog off"
+    "see with `tidegate status` whether runs start, and whether they keep up: a larger consumer.max.poll.records, or "
+    "drain.max-runs (not under manual), works a backlog off"
 )
 UNPAUSE = "unpause its DAG: no run begins while it is paused"
 CLEAR = STOPPED["action"]
