@@ -67,6 +67,18 @@ def test_the_topic_of_an_answer_is_created_too_with_what_is_asked_for(
     assert missing(line) == []
 
 
+def test_a_topic_that_only_an_answer_needs_is_called_so(line: CommandLine, topic: Callable[..., str]) -> None:
+    name = topic()
+    retried = {"delayed-retry-topic.topics": [f"{name}_retry_10"], "failure-strategy": "delayed-retry-topic"}
+    line.define(name, name, **retried)
+    done = line.run("create-topics", name)
+    dropped = "records whose retries fail are dropped without dead-letter-queue.topic"
+    assert " ".join(done.stdout.split()) == (
+        f"created {name}_retry_10 with 1 partition created dead-letter-topic-{name} with 1 partition, for the answer "
+        f"dead-letter alone: {dropped}"
+    )
+
+
 def test_created_topics_are_listed_to_everyone_at_once(broker: Broker) -> None:
     client = {"bootstrap.servers": broker.bootstrap_servers}
     someone_else = AdminClient(client)

@@ -30,7 +30,7 @@ def create_topics(
     from tidegate.runtime.definitions import AllDefinitions  # noqa: PLC0415 - see above
     from tidegate.runtime.unmade_ledger import readable_ledger  # noqa: PLC0415 - see above
     from tidegate.security.client import kafka_client  # noqa: PLC0415 - see above
-    from tidegate.steps.produced_topics import missing_topics, most_partitions  # noqa: PLC0415 - see above
+    from tidegate.steps.produced_topics import missing_topics, most_partitions, said_use  # noqa: PLC0415 - see above
 
     settings = settings_here()
     subscription = AllDefinitions(settings).load(name)
@@ -46,6 +46,8 @@ def create_topics(
         return
     for topic in missing:
         of = "" if count == BROKERS_DEFAULT else f" with {count} partition{'s' if count > 1 else ''}"
-        out.print(f"{'would create' if dry_run else 'created'} {topic}{of}", markup=False)
+        out.print(
+            f"{'would create' if dry_run else 'created'} {topic}{of}{said_use(subscription, topic)}", markup=False
+        )
     if not missing:
         out.print(f"{name}: no topic is missing that failed records go to", markup=False)

@@ -436,6 +436,11 @@ class Subscription:
         return self.delayed_retry_topic.used_by(self.name, self.failure_strategy)
 
     @property
+    def drops_failed_retries(self) -> bool:
+        """Whether a record goes nowhere once all of its retries have failed."""
+        return self.failure_policy.uses_retry_topics and self.dead_letter_topic is None
+
+    @property
     def produced_topics(self) -> tuple[str, ...]:
         """The topics that must be there for its failed records: those that it writes unasked, and those that it names.
 

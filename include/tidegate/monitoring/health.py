@@ -71,6 +71,20 @@ class Finding:
 
 
 @dataclass(frozen=True, slots=True)
+class Drops:
+    """How many records were dropped without a retry left, in how many batches; `newest` is the last one, of `at`.
+
+    `kept` of the records are in `_rejected` of their batches' output.
+    """
+
+    records: int
+    kept: int
+    batches: int
+    newest: str
+    at: datetime
+
+
+@dataclass(frozen=True, slots=True)
 class Facts:
     """What is known of a subscription at the instant `now`.
 
@@ -93,6 +107,7 @@ class Facts:
     `oldest_waits` is for how long the oldest of them has waited by its own timestamp, None where that isn't known.
     `overdue` says that what the open batch's job made has waited too long to be stored. `is_draining`: the subscription
     was unsubscribed by REST, and its definition goes once that is asked again and nothing of it is under way.
+    `drops` are those of the definition's strategy, None where it has somewhere to put such records.
     `members_left`: the group has none of the live members any more for which the last run was refused.
     """
 
@@ -129,6 +144,7 @@ class Facts:
     members_left: bool = False
     reset_at: datetime | None = None
     moves: tuple[Move, ...] = ()
+    drops: Drops | None = None
     absent: str | None = None
 
 
@@ -478,6 +494,24 @@ def _left_retries(facts: Facts) -> Iterator[Finding]:
         yield Finding(Verdict.WARN, reason, None, action)
 
 
+def _dropped(facts: Facts) -> Iterator[Finding]:
+    drops = facts.drops
+    if drops is None or facts.now - drops.at >= _SHOWN:
+        return
+    one = drops.records == 1
+    number = f"{counted(drops.records, 'rejected record')} {'was' if one else 'were'} dropped without a retry left"
+    place = f"in batch {drops.newest}" if drops.batches == 1 else f"in {drops.batches} batches, last in {drops.newest}"
+    action = "set dead-letter-queue.topic, to which such records go from then on"
+    yield Finding(Verdict.WARN, f"{number}, {place}; {_kept(drops)}", drops.at, action)
+
+
+def _kept(drops: Drops) -> str:
+    if not drops.kept:
+        return "`_rejected` in the output doesn't have them, as what failed was a batch as a whole"
+    which = ("it" if drops.records == 1 else "them") if drops.kept == drops.records else f"{drops.kept:,} of them"
+    return f"`_rejected` in the output has {which}"
+
+
 def _unwatched(facts: Facts) -> Iterator[Finding]:
     contact = facts.contact
     if not facts.watched_records or _is_watched(facts):
@@ -532,6 +566,7 @@ _RULES: tuple[Callable[[Facts], Iterator[Finding]], ...] = (
     _moved,
     _missing,
     _left_retries,
+    _dropped,
     _unwatched,
     _no_run_comes,
 )

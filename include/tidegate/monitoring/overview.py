@@ -13,6 +13,7 @@ from tidegate.ledger.overview import Entry, Overview
 from tidegate.model.batch import Resolution
 from tidegate.model.offsets import TopicPartition
 from tidegate.monitoring.health import (
+    Drops,
     Facts,
     Finding,
     Verdict,
@@ -194,6 +195,7 @@ def _facts(entry: Entry, known: Mapping[str, Any], now: datetime) -> Facts:
         cleared_at=entry.decision.at if entry.decision else _instant(known.get("cleared_at")),
         reset_at=_instant(known.get("reset_at")),
         moves=tuple(map(_move, known.get("moves", ()))),
+        drops=_drops(known["drops"]) if known.get("drops") else None,
     )
 
 
@@ -224,6 +226,10 @@ def _move(told: Mapping[str, Any]) -> Move:
     read_since = tuple((start, end) for start, end in told.get("read_since", ()))
     seen_at, by_another = _instant(told["seen_at"]), told.get("by_another_ledger", False)
     return Move(at, told["from"], told["to"], seen_at, read_since, by_another)
+
+
+def _drops(told: Mapping[str, Any]) -> Drops:
+    return Drops(**{**told, "at": datetime.fromisoformat(told["at"])})
 
 
 def _told(document: Mapping[str, Any]) -> Finding:

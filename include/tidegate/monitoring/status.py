@@ -13,7 +13,7 @@ from tidegate.model.errors import OvertakenError, TidegateError, WrongDefinition
 from tidegate.model.offsets import TopicPartition, Watermarks
 from tidegate.model.receipt import Receipt
 from tidegate.model.subscription import RecordSchedule, Subscription
-from tidegate.monitoring.health import Facts, Finding, findings, is_by_members, was_answered
+from tidegate.monitoring.health import Drops, Facts, Finding, findings, is_by_members, was_answered
 from tidegate.monitoring.lag import PartitionStatus, aged, position_to_json, worst_seconds
 from tidegate.monitoring.moves import Move, moves
 from tidegate.ports import (
@@ -42,6 +42,7 @@ from tidegate.steps.ownership import (
     other_store,
 )
 from tidegate.steps.produced_topics import said_unproducible
+from tidegate.steps.records_to_produce import dropped_by
 from tidegate.steps.retry_limit import at_limit
 from tidegate.steps.selection import left_unread, visible_partitions
 from tidegate.steps.starts import known_offsets, starts
@@ -97,6 +98,7 @@ class Status:
             "lost": list(facts.lost),
             "lost_partitions": list(facts.lost_partitions),
             "left_retries": dict(facts.left_retries),
+            "drops": _drops_to_json(facts.drops) if facts.drops else None,
             "unproducible": facts.unproducible,
             "cleared_at": _text(facts.cleared_at),
             "reset_at": _text(facts.reset_at),
@@ -198,6 +200,7 @@ def status_of(pipeline: Pipeline, limit: int, no_run: str | None = None) -> Stat
         is_draining=pipeline.definitions.is_draining(name),
         overdue=any(unsynced(o.batch, o.since, now, limit_ms) for o in history),
         schedule=_record_schedule(subscription),
+        drops=_drops(of_group) if subscription.drops_failed_retries else None,
         cleared_at=clearances[0][1].at if clearances else None,
         reset_at=_reset_at(resets),
     )
@@ -332,6 +335,17 @@ def _left_retries(
     return {topic: number for topic, number in waiting.items() if number}
 
 
+def _drops(history: Sequence[HistoryEntry]) -> Drops | None:
+    """What the newest batches have dropped, as far as it is worth a look; None for nothing."""
+    dropping = [(entry, number) for entry in history if (number := dropped_by(entry.batch))]
+    if not dropping:
+        return None
+    newest, _ = dropping[0]
+    kept = sum(number for entry, number in dropping if entry.batch.is_published)
+    at = newest.closed_at or newest.since or newest.opened_at
+    return Drops(sum(number for _, number in dropping), kept, len(dropping), newest.batch.id, at)
+
+
 def _to_be_held(batch: Batch, pipeline: Pipeline) -> AtLimit | None:
     decided = at_limit(batch, pipeline.subscription, pipeline.ledger)
     return None if decided is None or decided.resolution.discards else decided
@@ -400,6 +414,10 @@ def _absent(pipeline: Pipeline, history: Sequence[HistoryEntry]) -> str | None:
     published = (entry.batch for entry in history if entry.batch.is_published)
     newest = next((batch for batch in published if batch.output == pipeline.output), None)
     return None if newest is None or _is_in_output(pipeline, newest.output, newest.next_receipt) else newest.id
+
+
+def _drops_to_json(drops: Drops) -> dict[str, Any]:
+    return {**asdict(drops), "at": drops.at.isoformat()}
 
 
 def _move_to_json(move: Move) -> dict[str, Any]:

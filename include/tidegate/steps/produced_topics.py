@@ -41,6 +41,16 @@ def missing_topics(subscription: Subscription, source: RecordSource) -> list[str
     return _missing((*subscription.retry_topics, subscription.dead_letter_queue.of(subscription.name)), source)
 
 
+def said_use(subscription: Subscription, topic: str) -> str:
+    """What of these topics is for a person's answer alone, in words behind its name; empty for the others."""
+    if topic in subscription.produced_topics:
+        return ""
+    alone = ", for the answer dead-letter alone"
+    if subscription.drops_failed_retries:
+        return f"{alone}: records whose retries fail are dropped without dead-letter-queue.topic"
+    return alone
+
+
 def most_partitions(subscription: Subscription, source: RecordSource) -> int:
     """How many partitions the largest topic has that the subscription reads; 0 if there is none."""
     count = Counter(tp.topic for tp in source.partitions(subscription.topics))

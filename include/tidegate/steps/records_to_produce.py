@@ -1,6 +1,7 @@
 """The records to produce: those that go elsewhere with a batch's commit, because they weren't processed."""
 
 import logging
+import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
@@ -19,6 +20,7 @@ from tidegate.strategies.failure.registry import failure_strategy
 log = logging.getLogger(__name__)
 
 _BATCH_FAILED = "tidegate.BatchFailed"
+_DROPPED = re.compile(r"(?:^|; )(\d+) rejected records? (?:was|were) dropped: ")
 
 
 def produced(decided: Iterable[Outgoing | Dropped], note: Callable[[str], None]) -> Iterator[Outgoing]:
@@ -31,6 +33,11 @@ def produced(decided: Iterable[Outgoing | Dropped], note: Callable[[str], None])
             yield one
     for why, number in dropped.items():
         note(f"{number} rejected record{'s were' if number > 1 else ' was'} dropped: {why}")
+
+
+def dropped_by(batch: Batch) -> int:
+    """How many of its records were dropped, by what `produced` noted of them in the ledger."""
+    return sum(map(int, _DROPPED.findall(batch.reason or "")))
 
 
 def outgoing(ctx: Context, batch: Batch, stands: Interpretation) -> Iterator[Outgoing]:

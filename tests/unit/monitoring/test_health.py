@@ -11,7 +11,7 @@ from tidegate.model.batch import Resolution, State
 from tidegate.model.errors import LOOK_AT_BROKER, LostDataError, TidegateError, WrongDefinitionError, kinds
 from tidegate.model.offsets import TopicPartition
 from tidegate.model.subscription import RecordSchedule
-from tidegate.monitoring.health import Facts, Verdict, findings, orphaned, says_why_the_last_run_failed
+from tidegate.monitoring.health import Drops, Facts, Verdict, findings, orphaned, says_why_the_last_run_failed
 from tidegate.monitoring.moves import Move
 from tidegate.ports import Contact, Decision, DeliveryAge, HistoryEntry, LastRun
 
@@ -281,6 +281,35 @@ UNDER_WAY = f"a delivery of batch {plan().id} is under way, with a sign of life 
             None,
             "next run",
         ),
+        (
+            {"drops": Drops(2, 2, 1, "b1", NOW - HOUR)},
+            "WARN",
+            "2 rejected records were dropped without a retry left, in batch b1; `_rejected` in the output has them",
+            NOW - HOUR,
+            "set dead-letter-queue.topic",
+        ),
+        (
+            {"drops": Drops(1, 1, 1, "b1", NOW - HOUR)},
+            "WARN",
+            "1 rejected record was dropped without a retry left, in batch b1; `_rejected` in the output has it",
+            NOW - HOUR,
+            "set dead-letter-queue.topic",
+        ),
+        (
+            {"drops": Drops(5, 3, 2, "b2", NOW - HOUR)},
+            "WARN",
+            "dropped without a retry left, in 2 batches, last in b2; `_rejected` in the output has 3 of them",
+            NOW - HOUR,
+            "set dead-letter-queue.topic",
+        ),
+        (
+            {"drops": Drops(5, 0, 1, "b2", NOW - HOUR)},
+            "WARN",
+            "`_rejected` in the output doesn't have them, as what failed was a batch as a whole",
+            NOW - HOUR,
+            "set dead-letter-queue.topic",
+        ),
+        ({"drops": Drops(2, 2, 1, "b1", NOW - 24 * HOUR)}, "OK", "", None, ""),
         ({"missing": ("ordres",)}, "WARN", "not there: ordres", None, "nearest"),
     ],
 )

@@ -250,6 +250,17 @@ def test_what_was_passed_over_and_read_since_is_fine(url: str) -> None:
     assert "t-0 forward past [3, 5), which no batch has read" in found["left"].finding.reason
 
 
+def test_records_that_were_dropped_of_late_are_told(url: str) -> None:
+    seen = Observations(url)
+    now = seen.note("late", FINE).observed_at
+    dropped = {"records": 2, "kept": 2, "batches": 1, "newest": "b1"}
+    seen.note("late", {**FINE, "drops": {**dropped, "at": now.isoformat()}})
+    seen.note("long ago", {**FINE, "drops": {**dropped, "at": (now - timedelta(days=1)).isoformat()}})
+    found = {each.name: each for each in standings(["late", "long ago"], overview(url))}
+    assert (found["late"].verdict, found["long ago"].verdict) == ("WARN", "OK")
+    assert found["late"].finding.reason.startswith("2 rejected records were dropped without a retry left, in batch b1")
+
+
 def without_a_dead_letter_topic() -> Pipeline:
     return World().pipeline(failure_strategy="dead-letter-queue")
 

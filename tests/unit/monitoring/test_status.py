@@ -25,7 +25,7 @@ from tidegate.model.errors import (
     UnavailableError,
 )
 from tidegate.model.offsets import TopicPartition
-from tidegate.model.subscription import Cursor, DelayedRetryTopic, RecordSchedule, TopicNames
+from tidegate.model.subscription import Cursor, DeadLetterQueue, DelayedRetryTopic, RecordSchedule, TopicNames
 from tidegate.monitoring.status import status_of
 from tidegate.operations import reset_syntax
 from tidegate.ports import Loss, RecordSource
@@ -565,6 +565,29 @@ def test_a_topic_for_failed_records_that_is_not_there_is_named_before_and_after_
         run_batch(pipeline, lambda _: None)
     world.topics.create("dead-letter-topic-orders", 1)
     run_batch(pipeline, lambda _: None)
+    assert verdict(pipeline) == ("OK", "")
+
+
+def test_records_that_were_dropped_are_told_for_a_day_or_until_they_have_a_topic() -> None:
+    world = World()
+    world.produce(3)
+    world.topics.create("orders_retry_1", 1)
+    retries = {"failure_strategy": "delayed-retry-topic", "poll_timeout_ms": 1}
+    retries["delayed_retry_topic"] = DelayedRetryTopic(("orders_retry_1",))
+    pipeline = world.pipeline(**retries)
+    world.processor.rejected = 2
+    deliver(pipeline)
+    assert verdict(pipeline) == ("OK", "")
+    world.clock.wait(1)
+    batch = deliver(pipeline)
+    assert batch is not None
+    (found,) = status_of(pipeline, 1).findings
+    dropped = f"2 rejected records were dropped without a retry left, in batch {batch.id}; `_rejected` in the output"
+    assert (found.verdict, found.reason) == ("WARN", f"{dropped} has them")
+    assert found.action.startswith("set dead-letter-queue.topic")
+    world.topics.create("dead", 1)
+    assert verdict(world.pipeline(**retries, dead_letter_queue=DeadLetterQueue("dead"))) == ("OK", "")
+    world.clock.wait(86_400)
     assert verdict(pipeline) == ("OK", "")
 
 
