@@ -182,6 +182,11 @@ def message(fact: object, at: object = "", remedy: str = "") -> str:
     return f"{first}{where}{f'; {remedy}' if remedy else ''}{newline}{rest}"
 
 
+def advised(fact: str, at: object, advice: str) -> str:
+    """As `message`, with the advice on a line of its own: the first line alone goes along with each dead letter."""
+    return f"{message(fact, at)}\n  {advice}"
+
+
 def first_few(said: Sequence[object]) -> str:
     """As many of these as leave room for place and remedy on a screen, one at least; the others are counted.
 

@@ -64,6 +64,16 @@ def redelivery(batch: Batch, ledger: Ledger) -> Decision | None:
     """Who last had this open batch delivered again; None if nobody has, or a delivery of it has begun since."""
     if batch.state is not State.FAILED or ledger.tries(batch.id).causes:
         return None
+    return _decision(batch, ledger)
+
+
+def answer_of(batch: Batch, ledger: Ledger) -> Resolution | None:
+    """What a person last answered about this open batch; None if nobody has."""
+    decided = _decision(batch, ledger)
+    return None if decided is None else decided.answer
+
+
+def _decision(batch: Batch, ledger: Ledger) -> Decision | None:
     return next((decision for of, decision in ledger.clearances(batch.subscription, 1) if of == batch.id), None)
 
 

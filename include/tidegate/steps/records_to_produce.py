@@ -11,6 +11,7 @@ from tidegate.model.errors import message
 from tidegate.model.offsets import TopicPartition, starts
 from tidegate.model.records import Dropped, Failure, Outgoing, Rejected, headline
 from tidegate.steps.acknowledge import AckReader
+from tidegate.steps.clear import answer_of
 from tidegate.steps.context import Context
 from tidegate.strategies.commit.interpret import Interpretation, ResumeFrom
 from tidegate.strategies.failure.dead_letters import DeadLetters
@@ -72,7 +73,7 @@ def _decided(ctx: Context, batch: Batch, stands: Interpretation) -> Iterable[Out
 
 
 def _left(ctx: Context, batch: Batch, stands: Interpretation) -> Iterable[Rejected]:
-    failure = Failure(_BATCH_FAILED, headline(batch.reason or "") or _BATCH_FAILED)
+    failure = Failure(_BATCH_FAILED, _why_whole(ctx, batch))
     begun = stands.positions if isinstance(stands, ResumeFrom) else starts(batch.ranges)
     rest = {r.at: range(begun[r.at], r.end) for r in batch.ranges}
     ctx.landing.verify(batch.files)
@@ -80,6 +81,14 @@ def _left(ctx: Context, batch: Batch, stands: Interpretation) -> Iterable[Reject
     landed = ctx.landing.records([file.uri for file in batch.files], failure)
     handed = (record for record in landed if record.offset in rest.get(record.at, ()))
     return (record for record in handed if record.at not in done or not done[record.at].has(record.offset))
+
+
+def _why_whole(ctx: Context, batch: Batch) -> str:
+    """Why all that is left of a batch goes elsewhere: what it failed by, and that a person has answered so."""
+    why = headline(batch.reason or "") or _BATCH_FAILED
+    if answer_of(batch, ctx.ledger) is not Resolution.DEAD_LETTER:
+        return why
+    return f"its batch was sent here whole by a person's answer; it had failed: {why}"
 
 
 def _acknowledged(ctx: Context, batch: Batch) -> Mapping[TopicPartition, Acknowledged]:

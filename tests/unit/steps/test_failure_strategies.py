@@ -167,6 +167,39 @@ def test_more_than_the_limit_fails_the_batch_and_writes_no_dead_letter(limit: st
     assert (len(dead(world)), world.committed()) == (most, records)
 
 
+@pytest.mark.parametrize("strategy", ["fail", "ask"])
+def test_letters_of_an_answer_say_what_their_batch_failed_by_and_not_what_could_be_done(strategy: str) -> None:
+    world, pipeline = world_with(5, failure_strategy=strategy)
+    world.processor.rejected = 2
+    batch = planned(pipeline)
+    assert batch is not None
+    with pytest.raises(BatchFailedError, match="rejected 2 of 5") as caught:
+        pipeline.process(batch.id)
+    assert "with failure-strategy: ignore or dead-letter-queue" in str(caught.value)
+    pipeline.clear("ada", "", Resolution.DEAD_LETTER)
+    deliver(pipeline)
+    reasons = [(reason or b"").decode() for _, reason in dead(world)]
+    assert len(reasons) == 5
+    answer = "its batch was sent here whole by a person's answer; it had failed: the delivery rejected 2 of 5 records"
+    for reason in reasons:
+        assert reason.startswith(f"{answer}: orders-0 at 0: rejected")
+        assert "failure-strategy" not in reason
+        assert "next delivery" not in reason
+
+
+def test_letters_of_an_answer_past_the_limit_are_not_told_to_be_delivered_again() -> None:
+    world, pipeline = world_with(5, dead_letter_queue=DeadLetterQueue(limit="1"))
+    world.processor.rejected = 2
+    batch = planned(pipeline)
+    assert batch is not None
+    with pytest.raises(BatchFailedError, match="or raise the limit, then deliver it again"):
+        pipeline.process(batch.id)
+    pipeline.clear("ada", "", Resolution.DEAD_LETTER)
+    deliver(pipeline)
+    assert len(dead(world)) == 5
+    assert not [reason for _, reason in dead(world) if b"deliver it again" in (reason or b"")]
+
+
 def test_a_batch_that_fails_as_often_as_it_may_becomes_dead_letters_record_by_record() -> None:
     world, pipeline = world_with(5)
     batch = failed(pipeline, world)

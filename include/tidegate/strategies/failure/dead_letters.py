@@ -13,7 +13,7 @@ from typing import Self
 
 from tidegate.model import dead_letter_headers
 from tidegate.model.batch import Batch, Resolution
-from tidegate.model.errors import RecordsFailedError, message
+from tidegate.model.errors import RecordsFailedError, advised
 from tidegate.model.manifest import Rejections
 from tidegate.model.records import Outgoing, Rejected, utf8
 from tidegate.model.subscription import Subscription
@@ -102,7 +102,7 @@ class DeadLetterLimit:
         dead = rejections.number + rejections.undecodable
         if self.is_passed(dead, batch.landed_records):
             raise RecordsFailedError(
-                message(
+                advised(
                     f"{dead} of {batch.landed_records} records would become dead letters, and {_LIMIT} allows "
                     f"{self.told}: none was written, and nothing is committed{_why(rejections)}",
                     batch,

@@ -6,7 +6,7 @@ from typing import Self
 
 from tidegate.model.batch import Batch, Resolution
 from tidegate.model.counting import first_of
-from tidegate.model.errors import RecordsFailedError, message
+from tidegate.model.errors import RecordsFailedError, advised
 from tidegate.model.manifest import Rejections
 from tidegate.model.records import Outgoing, Rejected
 from tidegate.model.subscription import Subscription
@@ -34,7 +34,7 @@ class Fail:
         if rejections.number:
             said = "; ".join(map(str, rejections.first))
             raise RecordsFailedError(
-                message(
+                advised(
                     f"the delivery rejected {rejections.number} of {batch.landed_records} records: {said}",
                     batch,
                     "with failure-strategy: ignore or dead-letter-queue its next delivery goes on without such records",
