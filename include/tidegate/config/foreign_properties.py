@@ -60,6 +60,7 @@ _QUEUE_OVER_HTTP: Mapping[str, str] = {
     "delayOnErrorMs": "it is processing.delay-on-error.ms",
     "group": "its id is consumer.group.id, and its name the description",
     "id": "the file's name is the subscription's",
+    "name": "topics are a list of their names, as in topics: [flights]; a group's is the description",
     "persist": "a subscription is a file and stays: remove it",
     "queryParamKey": "it is processing.query-param-key",
     "retryBeforeCommit": "it is processing.retry-before-commit, and then failure-strategy applies",
@@ -98,4 +99,10 @@ ELSEWHERE: Mapping[str, str] = {**_SMALLRYE, **_OCI, **_QUEUE_OVER_HTTP, **_HITA
 def elsewhere(name: str) -> str | None:
     """What stands here for a property of another system, None for a name that none of them has."""
     families = (said for prefix, said in _SAME_FOR_ALL.items() if name.startswith(prefix))
-    return ELSEWHERE.get(name) or next(families, None)
+    return ELSEWHERE.get(name) or ELSEWHERE.get(_in_camel_case(name)) or next(families, None)
+
+
+def _in_camel_case(name: str) -> str:
+    """A name of OCI's Python SDK, as `group_name`, as its API has it."""
+    first, *others = name.split("_")
+    return first + "".join(map(str.capitalize, others))

@@ -14,6 +14,7 @@ from tidegate.config.yaml_graph import Graph
 from tidegate.config.yaml_nodes import MappingNode
 
 Values = Mapping[str, Any]
+_MARKS = re.compile(r"[-_.]")
 _JOINED = re.compile(r"[\w.-]+:(?=\S)")  # a property without the space before its value, which YAML takes for text
 
 
@@ -131,5 +132,19 @@ def _nearest(section: str, name: str) -> str:
     known = PROPERTIES[section]
     if whole := next((each for each in known if each.startswith(f"{name}.")), None):
         return _on_one_line(section, whole)
-    near = nearest(name, known if section else (*known, *SECTIONS, *ALIASES))
+    near = _elsewhere_alike(section, name) or nearest(name, known if section else (*known, *SECTIONS, *ALIASES))
     return f"; did you mean {near}?" if near else ""
+
+
+def _elsewhere_alike(section: str, name: str) -> str:
+    """The properties of other sections, with where they stand, of which this is another spelling; empty for none."""
+    if any(_plain(each) == _plain(name) for each in PROPERTIES[section]):
+        return ""
+    every = ((home, key) for home, keys in PROPERTIES.items() for key in keys)
+    alike = ((home, key) for home, key in every if _plain(name) in (_plain(key), _plain(path_of(home, key))))
+    return " or ".join(path_of(home, key) if home else f"{key} at the top level" for home, key in alike)
+
+
+def _plain(name: str) -> str:
+    """Without what camelCase, snake_case and the like differ in."""
+    return _MARKS.sub("", name).lower()

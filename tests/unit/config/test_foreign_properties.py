@@ -31,6 +31,11 @@ OCI = (
     ("groupName: g", "consumer.group.id"),
     ("instanceName: i", "`members`"),
     ("limit: 100", "consumer.max.poll.records"),
+    ("commit_on_get: true", "on-next-poll"),
+    ("timeout_in_ms: 30000", "max.poll.interval.ms"),
+    ("group_name: g", "consumer.group.id"),
+    ("instance_name: i", "`members`"),
+    ("stream_id: ocid1", "`topics`"),
 )
 QUEUE_OVER_HTTP = (
     ("concurrencyFactor: 5", "processing.concurrency-factor"),

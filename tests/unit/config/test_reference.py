@@ -153,6 +153,29 @@ def is_ours(word: str) -> bool:
     return word in {*names, *words, *PROPERTIES, *ALIASES, "tidegate", *commands(get_command(app))}
 
 
+THEIRS = re.compile(r"```\w+ elsewhere\n(.*?)```", re.DOTALL)
+KEY = re.compile(r"""^\s*([\w.-]+)=|"([\w.-]+)":|(?<=[( ])(\w+)(?=, cursor)""", re.MULTILINE)
+"""A name in an example of another system: of properties or of Python's arguments, of JSON, or the SDK's stream_id."""
+TERM = re.compile(r"^- ([^→\n]+) → ", re.MULTILINE)
+CAMEL = re.compile(r"\b[a-z]+[A-Z]\w*")
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_what_a_page_names_as_theirs_is_known_here_or_explained(page, with_lines):
+    text = page.read_text("utf-8")
+    (example,) = THEIRS.findall(text)
+    theirs = {name for found in KEY.findall(example) for name in found if name}
+    theirs |= {name for term in TERM.findall(text) for name in CAMEL.findall(term)}
+    assert len(theirs) > 5
+    unexplained = [
+        problem.message
+        for name in sorted(theirs)
+        for problem in with_lines(f"{name}: 1").problems
+        if problem.message.startswith(f"{name} isn't a property") and problem.message[-10:] == "a property"
+    ]
+    assert unexplained == []
+
+
 def commands(group: Any) -> set[str]:
     """The names of all commands of the command line."""
     below = getattr(group, "commands", {})

@@ -141,6 +141,13 @@ def test_an_address_is_no_connections_id(reading, line, path, value):
 @pytest.mark.parametrize(
     ("line", "said"),
     [
+        ("connectTimeoutMs: 2", "connectTimeoutMs isn't a property; did you mean processing.connect-timeout.ms?"),
+        ("processing.connectTimeoutMs: 2", "did you mean processing.connect-timeout.ms?"),
+        ("cursor: {requestTimeoutMs: 2}", "did you mean consumer.request.timeout.ms or processing.request-timeout.ms?"),
+        (
+            "cursor: {pollTimeoutMs: 2}",
+            "cursor.pollTimeoutMs isn't a property; did you mean poll-timeout.ms at the top",
+        ),
         ("membres: 2", "membres isn't a property; did you mean members?"),
         ("Members: 2", "Members isn't a property; did you mean members?"),
         ("consumers: {}", "consumers isn't a property; did you mean consumer?"),
