@@ -5,7 +5,7 @@ empty polls. A position without our receipt was moved by somebody else: it is ho
 """
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 
 from tidegate.model.errors import LostDataError, location, message
@@ -66,8 +66,8 @@ class ObservedOffsets:
 
     `committed` are the group's positions; `published` what the lake holds of the batch that each of their receipts
     gives; `last_ends` what the ledger knows of the last commit; `missing` what an earlier plan looked for in
-    vain, by the names of `missing_names`. Positions in a topic that was `created_again` since they were
-    committed are in neither `committed` nor `last_ends`.
+    vain, by the names of `missing_names`; `uncommitted` how far batches came that commit nothing. Positions in a topic
+    that was `created_again` since they were committed are in neither `committed` nor `last_ends`.
     """
 
     committed: Mapping[TopicPartition, Committed]
@@ -75,6 +75,7 @@ class ObservedOffsets:
     last_ends: Mapping[TopicPartition, int]
     missing: Collection[str]
     created_again: Collection[str] = ()
+    uncommitted: Mapping[TopicPartition, int] = field(default_factory=dict)
 
     def settled(self, at: TopicPartition) -> int | None:
         """Where a partition that nobody moved goes on, None if it was never read.
@@ -143,6 +144,8 @@ def _why_moved(ours: Collection[Receipt], known: ObservedOffsets) -> str:
 
 def _why_none(known: ObservedOffsets) -> str:
     """Why the group has no position."""
+    if known.uncommitted:
+        return "the group has no offsets, as its last batch was by commit-strategy: ignore, which commits none"
     if known.last_ends:
         return "the group's offsets vanished: on from the ledger"
     return "its topics were created again" if known.created_again else "first contact"

@@ -270,7 +270,7 @@ def _of_group(subscription: Subscription, output: str, seen: ObservedGroup) -> A
     older, known = known_offsets(seen.committed, (seen.last_ends, seen.missing), seen.topic_ids, seen.snapshot)
     receipts = {Receipt.parse(position.metadata) for position in known.committed.values()}
     of_them = {receipt: published for receipt, published in seen.published.items() if receipt in receipts}
-    known = replace(known, published=of_them)
+    known = replace(known, published=of_them, uncommitted=seen.uncommitted)
     if older.lost:
         return _lose(subscription, lost_positions(older.lost, seen.marks, older.topics), seen, known)
     given_up = lost_positions(older.given_up, seen.marks, older.topics)

@@ -8,8 +8,10 @@ import logging
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
+from itertools import takewhile
 
-from tidegate.model.batch import SETTLED, Batch, State
+from tidegate.model.batch import PUBLISHED, SETTLED, Batch, State
+from tidegate.model.commit_policy import PositionStore
 from tidegate.model.manifest import Published
 from tidegate.model.offsets import Range, TopicPartition, Watermarks
 from tidegate.model.receipt import Receipt
@@ -19,6 +21,8 @@ from tidegate.steps.context import Context
 from tidegate.steps.selection import partitions_of, readable_ends
 
 log = logging.getLogger(__name__)
+
+_LOOKED_AT = 20  # of the newest batches
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +54,8 @@ class ObservedGroup:
     `committed` is whatever the group has, `last_ends` what the ledger knows of the last commit, and `missing` what an
     earlier plan looked for in vain. `published` is what the lake holds of the batch that each receipt gives, `settled`
     the ranges of those batches that the ledger has closed; `passed` are the receipts whose batch the lake will never
-    hold. `marks` is what the partitions hold, `ends` how far they may be read now, `now` the ledger's time.
+    hold. `uncommitted` is how far the newest batches came where the group has no positions because they commit none.
+    `marks` is what the partitions hold, `ends` how far they may be read now, `now` the ledger's time.
     """
 
     snapshot: LedgerSnapshot
@@ -65,6 +70,7 @@ class ObservedGroup:
     ends: Mapping[TopicPartition, int]
     now: datetime
     passed: Collection[Receipt] = ()
+    uncommitted: Mapping[TopicPartition, int] = field(default_factory=dict)
 
 
 Observation = ObservedBatch | ObservedGroup
@@ -115,7 +121,19 @@ def observe_group(ctx: Context, snapshot: LedgerSnapshot, partitions: tuple[Topi
         marks=marks,
         ends=readable_ends(ctx.subscription, ctx.source, committed, marks, ctx.ledger.now),
         now=ctx.ledger.now(),
+        uncommitted=_uncommitted(ctx) if ctx.offsets.durable and not committed else {},
     )
+
+
+def _uncommitted(ctx: Context) -> dict[TopicPartition, int]:
+    """How far the group's newest batches came that commit nothing; nothing where the newest of all commits."""
+    name, group = ctx.subscription.name, ctx.subscription.consumer.group_id
+    of_group = (entry.batch for entry in ctx.ledger.history(name, _LOOKED_AT) if entry.batch.group == group)
+    newest = takewhile(lambda batch: batch.commit_policy.store is PositionStore.NONE, of_group)
+    reached: dict[TopicPartition, int] = {}
+    for r in (r for batch in newest if batch.outcome in PUBLISHED for r in batch.ranges):
+        reached[r.at] = max(r.end, reached.get(r.at, 0))
+    return reached
 
 
 def offsets_from_ledger(

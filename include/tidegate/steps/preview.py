@@ -17,7 +17,7 @@ from tidegate.model.offsets import TopicPartition
 from tidegate.model.subscription import Subscription
 from tidegate.ports import Committed
 from tidegate.steps.act import anchored_offsets, first_reads
-from tidegate.steps.anchor import found_names
+from tidegate.steps.anchor import ObservedOffsets, found_names
 from tidegate.steps.context import Context
 from tidegate.steps.decide import (
     Abandon,
@@ -246,7 +246,7 @@ def _of_group(ctx: Context, seen: ObservedGroup, delivered: Mapping[TopicPartiti
             case Anchor():
                 first += [f"a position is lost: {one}" for one in action.lost]
                 offsets = anchored_offsets(ctx, action, seen)
-                read = {at: end for at, end in delivered.items() if at.topic not in action.known.created_again}
+                read = _read(delivered, action.known)
                 unread = first_reads(action, offsets, seen.marks)
                 starts |= {
                     at: Start(at, read.get(at), offset, action.at.why, unread.get(at, 0))
@@ -266,6 +266,12 @@ def _of_group(ctx: Context, seen: ObservedGroup, delivered: Mapping[TopicPartiti
             case other:
                 return _with(first, starts, Preview(getattr(other, "why", "there is nothing to read")))
     raise AssertionError(f"{action} follows upon itself")
+
+
+def _read(delivered: Mapping[TopicPartition, int], known: ObservedOffsets) -> dict[TopicPartition, int]:
+    """How far batches came, whether or not they committed that, in topics that are the same still."""
+    furthest = {at: max(delivered.get(at, end), end) for at, end in known.uncommitted.items()}
+    return {at: end for at, end in {**delivered, **furthest}.items() if at.topic not in known.created_again}
 
 
 def _missing(names: Collection[str], known: Collection[str]) -> list[str]:

@@ -369,6 +369,29 @@ def test_a_topic_that_nobody_has_read_is_read_from_its_earliest_record_once_it_i
     assert seen.first == ("not there yet, read from its earliest record once it is: orders",)
 
 
+def test_what_ignore_has_published_counts_as_read_again_by_a_strategy_that_commits() -> None:
+    world = World(partitions=2)
+    world.produce(5)
+    for _ in range(2):
+        world.offsets_of_ignore()
+        assert world.pipeline(commit_strategy="ignore").preview().reread == 0
+        assert deliver(world.pipeline(commit_strategy="ignore")) is not None
+    world.produce(3)
+    world.offsets = world.kafka
+    seen = world.pipeline().preview()
+    assert seen.reread == 5
+    assert seen.starts[0].offset == 0
+    why = "the group has no offsets, as its last batch was by commit-strategy: ignore, which commits none"
+    assert {each.why for each in seen.starts} == {why}
+    batch = deliver(world.pipeline())
+    assert batch is not None
+    assert [(r.partition, r.start, r.end) for r in batch.ranges] == [(0, 0, 8), (1, 0, 0)]
+    world.kafka.expire()
+    seen = world.pipeline().preview()
+    assert {each.why for each in seen.starts} == {"the group's offsets vanished: on from the ledger"}
+    assert seen.reread == 0
+
+
 def test_live_members_of_the_group_by_which_the_run_would_end_are_named() -> None:
     world = World()
     assert deliver(world.pipeline()) is None
