@@ -173,7 +173,7 @@ def test_a_batch_past_its_limit_fails_and_says_how_to_go_on() -> None:
     for said in (
         *("orders", "b1", "31 of 1000 records", "limit allows 3%, or 10 if that is more"),
         "11 of them can't be decoded; the first of the others: orders-0 at 8: no answer after 2 attempts: Connection",
-        "; mend what they are rejected for, or raise the limit, then deliver it again",
+        "mend what they are rejected for, or raise the limit, then deliver it again",
     ):
         assert said in str(failed.value)
 
