@@ -93,7 +93,7 @@ def test_an_output_that_isnt_mounted_here_takes_no_batch_until_it_is_back_or_mad
         assert len(list(output.glob("batch_id=*"))) == 2
         shutil.rmtree(output)
         produce(name, 5)
-        with pytest.raises(UnavailableError, match="if all of it was removed on purpose, make an empty folder in it"):
+        with pytest.raises(UnavailableError, match="removed on purpose, make it again with an empty folder in it"):
             deliver(pipeline)
         (output / "anew").mkdir(parents=True)
         assert deliver(pipeline) is not None

@@ -140,7 +140,7 @@ class ParquetLanding:
         system, root = self._place
         if files and is_bare(system, root):
             why = f"the landing {self._uri} holds nothing, and the ledger names files that were landed"
-            remedy = "mount it; if all was removed by hand, make an empty folder in it"
+            remedy = "mount it; if all was removed by hand, make it again with an empty folder in it"
             raise UnavailableError(message(why, remedy=remedy))
 
     def _folders(self, subscription: str, batch_id: str, files: Collection[str]) -> list[str]:

@@ -29,7 +29,7 @@ def newest_published(ledger: Ledger, subscription: str, output: str, limit: int 
 
 
 def _or(waiting: Batch | None) -> str:
-    removed = "if all of it was removed on purpose, make an empty folder in it, and run again"
+    removed = "if all of it was removed on purpose, make it again with an empty folder in it, and run again"
     if waiting is None or waiting.state is State.PUBLISHED:
         return removed
     again = f"`tidegate group reset {waiting.subscription} --by 0 --abandon` plans the open batch anew"

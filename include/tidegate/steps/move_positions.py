@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from tidegate.model.commit_policy import PositionStore
+from tidegate.model.counting import counted
 from tidegate.model.errors import StaleError, WrongDefinitionError, message
 from tidegate.model.offsets import TopicPartition
 from tidegate.ports import Committed
@@ -14,6 +15,8 @@ from tidegate.steps.ownership import claim_group, refuse_other_store
 from tidegate.steps.selection import visible_partitions
 
 log = logging.getLogger(__name__)
+
+_UNSEEN = "that were read meanwhile aren't in the transform's state, which goes on from what it was in that store"
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +47,7 @@ def move_positions(ctx: Context, by: str) -> MovedPositions:
         refuse_other_store(snapshot.open, subscription)
     partitions = visible_partitions(subscription, ctx.source)
     with ctx.elsewhere.fence() as there, ctx.offsets.fence() as here:
-        positions = there.committed(partitions)
+        positions, before = there.committed(partitions), here.committed(partitions)
         for metadata, of_receipt in _by_receipt(positions).items():
             epochs = {tp: p.leader_epoch for tp, p in of_receipt.items() if p.leader_epoch is not None}
             here.commit({tp: position.offset for tp, position in of_receipt.items()}, metadata, epochs)
@@ -52,6 +55,9 @@ def move_positions(ctx: Context, by: str) -> MovedPositions:
     moved = {tp: position.offset for tp, position in positions.items()}
     said = ", ".join(f"{tp} at {offset}" for tp, offset in sorted(moved.items())) or "there were none yet"
     log.warning("the group's positions are in %s now, as %s decided: %s (%s)", store, by, said, at)
+    unseen = sum(offset - before[tp].offset for tp, offset in moved.items() if tp in before)
+    if unseen > 0 and ctx.offsets.state() is not None:
+        log.warning("%s", message(f"{counted(unseen, 'offset')} {_UNSEEN}", at))
     return MovedPositions(moved, store)
 
 

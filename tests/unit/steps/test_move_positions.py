@@ -65,6 +65,23 @@ def test_another_store_is_refused_until_somebody_moves_the_positions(strategy: A
         world.pipeline(commit_strategy=strategy).plan()
 
 
+@pytest.mark.parametrize("has_state", [False, True])
+def test_what_a_state_has_not_seen_of_the_positions_that_come_to_it_is_said(
+    has_state: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    world = TwoStores()
+    world.produce(4)
+    deliver(world.pipeline(commit_strategy="checkpoint"))
+    if has_state:
+        world.checkpoints.kept = '{"records": 4}'
+    back = world.pipeline(commit_strategy="after-processing")
+    move_positions(back, "ada")
+    world.produce(2)
+    deliver(back)
+    move_positions(world.pipeline(commit_strategy="checkpoint"), "ada")
+    assert ("2 offsets that were read meanwhile aren't in the transform's state" in caplog.text) is has_state
+
+
 @pytest.mark.parametrize("is_open", [False, True])
 def test_status_goes_by_the_store_that_has_the_positions_and_says_what_a_run_would(is_open: bool) -> None:
     world = TwoStores()
