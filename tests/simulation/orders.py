@@ -53,6 +53,7 @@ READS = _LOCAL | frozenset(
             "ledger.losses",
             "ledger.closed_files",
             "ledger.tries",
+            "ledger.clearances",
         ),
         *("letters.extent", "letters.id", "letters.read", "letters.partitions_of"),
         *("redrives.marks", "redrives.check_turn", "redrive_fence.committed"),

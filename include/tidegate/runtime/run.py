@@ -29,7 +29,7 @@ _INTERRUPTED: Mapping[str, str] = {
     "commit": "the batch may be published or committed already, which the next run finds out",
 }
 """What an interrupt comes to, by the step in which it came."""
-UNPROCESSED: Final = "this run hasn't processed the batch: seeing what becomes of it"
+UNPROCESSED: Final = "the batch isn't processed: seeing what becomes of it"
 
 
 @dataclass(slots=True)

@@ -37,7 +37,7 @@ def test_a_run_beside_a_delivery_that_is_under_way_says_of_none_that_it_failed()
     said: list[str] = []
     run = run_batch(pipeline, said.append)
     assert "is under way" in str(run.error)
-    assert said == ["plan", "land", "process", "this run hasn't processed the batch: seeing what becomes of it"]
+    assert said == ["plan", "land", "process", "the batch isn't processed: seeing what becomes of it"]
 
 
 def test_nothing_to_read_says_why() -> None:
