@@ -172,7 +172,7 @@ def test_the_commands_of_the_page_work(desk: Desk, name: str) -> None:
     mend(desk)
     (block,) = [block for block in blocks("sh") if block.page.name == "reprocess.md"]
     start, end = (f"{datetime.now(UTC) + timedelta(hours=hours):%Y-%m-%dT%H:%M:%SZ}" for hours in (-1, 1))
-    told = block.text.replace("flights", name).replace("b0123456789abcdef0123", batch)
+    told = block.text.replace("orders", name).replace("b0123456789abcdef0123", batch)
     told = told.replace("2026-01-31T08:00:00Z", start).replace("2026-02-01T00:00:00Z", end)
     would, does = (shlex.split(line)[1:] for line in told.splitlines())
     row = re.search(rf"{batch} +{RECORDS} +landing +{RECORDS} ", desk.run(TIDEGATE, *would))
