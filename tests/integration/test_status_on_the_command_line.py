@@ -235,9 +235,11 @@ def test_a_monitor_that_looks_into_the_wrong_ledger_is_warned_again_and_again(
     for _ in range(2):
         done = line.run("metrics", TIDEGATE_LEDGER=mistyped)
         assert re.search(r'tidegate_verdict\{.*"WARN"\} 1.0', done.stdout), done.stdout
+        assert f"there is no ledger at {mistyped}" in done.stderr
     done = line.run("status", "--check", TIDEGATE_LEDGER=mistyped)
     assert done.returncode == 1
-    assert done.stdout.startswith(f"WARN orders: no run has written to {mistyped} yet"), done
+    assert done.stdout.startswith(f"WARN orders: there is no ledger at {mistyped}"), done
+    assert not (line.home / "nowhere").exists()
 
 
 def test_watch_makes_no_ledger(line: CommandLine, topic: MakeTopic) -> None:
