@@ -90,8 +90,8 @@ def _(action: GoOn, _ctx: Context, _seen: Observation) -> Plan:
 
 @act.register
 def _(action: CommitPrevious, ctx: Context, _seen: Observation) -> Changed:
-    ended = commit(ctx, action.batch.id) or action.batch
-    return Changed(f"batch {ended.id} was committed", f"batch {ended.id} is {ended.condition}")
+    commit(ctx, action.batch.id)
+    return Changed(f"batch {action.batch.id} was committed")
 
 
 @act.register

@@ -792,12 +792,3 @@ def test_one_that_was_unsubscribed_ends_its_open_batch_and_begins_none() -> None
     definitions.draining.clear()
     assert deliver(pipeline) is not None
     assert world.committed() == 7
-
-
-def test_a_run_that_commits_the_batch_of_another_poll_and_finds_nothing_says_so() -> None:
-    world = World()
-    world.produce(2)
-    pipeline = world.pipeline(commit_strategy="on-next-poll", poll_timeout_ms=1)
-    batch = deliver(pipeline)
-    assert batch is not None
-    assert pipeline.plan().why == f"there is nothing to read; batch {batch.id} is committed"
