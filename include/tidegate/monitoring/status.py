@@ -279,7 +279,8 @@ def _look(pipeline: Pipeline, facts: Facts) -> _Seen:
         store = open_in_other_store(snapshot.open, subscription)
     committed = offsets.committed(partitions)
     cluster = other_cluster(subscription, source.cluster_id(), snapshot)
-    holders = ledger.group_holders(subscription.consumer.group_id)
+    group = subscription.consumer.group_id
+    holders = {subscription.name} if group in snapshot.clusters else ledger.group_holders(group)
     holder = _other_holder(pipeline, snapshot) if holders else None
     brought = None if holder is None else ledger.look(holder).open
     is_foreign = cluster is not None or (store is not None and offsets is pipeline.offsets)
