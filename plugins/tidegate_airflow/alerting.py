@@ -57,9 +57,7 @@ def tell_at_once(subscription: Subscription, settings: Settings, context: Mappin
 
 def unusable_notifiers(settings: Settings) -> Iterator[str]:
     """Of each notifier that a definition, or the defaults, names and that can't be imported, why, in words."""
-    definitions = AllDefinitions(settings)
-    sections = [definitions.defaults.alerts, *(draft.alerts for _, draft in definitions.at_hand().usable)]
-    for name in dict.fromkeys(each for section in sections for each in section.notify):
+    for name in dict.fromkeys(each for section in _sections(settings) for each in section.notify):
         try:
             try_import(name)
         except (Exception, SystemExit) as error:  # noqa: BLE001 (whatever its module raises)
@@ -68,9 +66,13 @@ def unusable_notifiers(settings: Settings) -> Iterator[str]:
 
 def _told_ends(settings: Settings) -> frozenset[str]:
     """The notifiers that any definition, or the defaults, names with `resolved: true`."""
+    return frozenset(notifier for each in _sections(settings) if each.resolved for notifier in each.notify)
+
+
+def _sections(settings: Settings) -> list[AlertProperties]:
+    """What the defaults and every usable definition say of alerts."""
     definitions = AllDefinitions(settings)
-    sections = [definitions.defaults.alerts, *(draft.alerts for _, draft in definitions.at_hand().usable)]
-    return frozenset(notifier for section in sections if section.resolved for notifier in section.notify)
+    return [definitions.defaults.alerts, *(draft.alerts for _, draft in definitions.at_hand().usable)]
 
 
 def _is_paused(name: str, context: Mapping[str, Any]) -> bool:
