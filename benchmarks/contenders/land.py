@@ -48,7 +48,7 @@ def land(
     ledger = MemoryLedger()
     ledger.open(batch, ledger.look(batch.subscription).version)
     source = KafkaSource({"bootstrap.servers": bootstrap, "group.id": "benchmark"})
-    landing, clock = ParquetLanding(f"file://{into}"), SystemClock()
+    landing, lake, clock = ParquetLanding(f"file://{into}"), MemoryLake(), SystemClock()
     lander = ReadingLander(source, landing, clock, DEADLINE_MS)
     context = Context(
         subscription=_subscription(batch),
@@ -56,7 +56,7 @@ def land(
         source=source,
         offsets=MemoryOffsets(batch.group),
         landing=landing,
-        lake=(lake := MemoryLake()),
+        lake=lake,
         staged=lake,
         ledger=ledger,
         run_log=MemoryRunLog(clock.now),

@@ -163,13 +163,18 @@ def refused(desk: Desk, name: str) -> str:
     return str(json.loads(desk.run(TIDEGATE, "run", name, "--json", status=1))["error"])
 
 
-def test_the_commands_of_the_page_work(desk: Desk, name: str) -> None:
+def mended(desk: Desk, name: str) -> tuple[Tables, str, list[str | None]]:
+    """A Delta table with one batch, its id and the countries in it, by a transform that is mended since."""
     tables = DeltaTables(desk)
     define(desk, tables, name)
     produce_orders(desk, name, 0)
     batch = ran(desk, name)["batch_id"]
-    before = countries(tables, name)[batch]
     mend(desk)
+    return tables, batch, countries(tables, name)[batch]
+
+
+def test_the_commands_of_the_page_work(desk: Desk, name: str) -> None:
+    tables, batch, before = mended(desk, name)
     (block,) = [block for block in blocks("sh") if block.page.name == "reprocess.md"]
     start, end = (f"{datetime.now(UTC) + timedelta(hours=hours):%Y-%m-%dT%H:%M:%SZ}" for hours in (-1, 1))
     told = block.text.replace("orders", name).replace("b0123456789abcdef0123", batch)
@@ -261,12 +266,7 @@ main()
 
 
 def test_after_a_kill_the_same_command_finishes_what_is_half_done(desk: Desk, name: str) -> None:
-    tables = DeltaTables(desk)
-    define(desk, tables, name)
-    produce_orders(desk, name, 0)
-    batch = ran(desk, name)["batch_id"]
-    before = countries(tables, name)[batch]
-    mend(desk)
+    tables, batch, before = mended(desk, name)
     command = ("reprocess", name, "--batch", batch)
 
     def killed(owner: str, method: str) -> None:
@@ -286,12 +286,7 @@ def test_after_a_kill_the_same_command_finishes_what_is_half_done(desk: Desk, na
 
 
 def test_of_two_at_once_that_read_from_kafka_again_the_later_one_goes_on(desk: Desk, name: str) -> None:
-    tables = DeltaTables(desk)
-    define(desk, tables, name)
-    produce_orders(desk, name, 0)
-    batch = ran(desk, name)["batch_id"]
-    before = countries(tables, name)[batch]
-    mend(desk)
+    tables, batch, before = mended(desk, name)
     landing = desk.home / "data" / "landing" / name
     shutil.rmtree(landing)
     command = (TIDEGATE, "reprocess", name, "--batch", batch)

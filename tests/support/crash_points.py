@@ -15,7 +15,7 @@ _READS = frozenset(
         [
             *(Ledger.look, Ledger.batch, Ledger.reported, Ledger.deliveries, Ledger.delivery_age, Ledger.now),
             *(Ledger.history, Ledger.outcomes, Ledger.last_ends, Ledger.losses, Ledger.closed_files, Ledger.tries),
-            *(Ledger.clearances,),
+            Ledger.clearances,
             *(StagedOutput.has_attempt, StagedOutput.results, StagedOutput.seal, StagedOutput.rejections),
             *(Lake.published, Lake.prepare),
             *(
