@@ -68,6 +68,9 @@ def test_an_open_batch_of_a_definition_that_is_renamed_reaches_the_lake(
     warned = [each for each in tidegate("check")[1] if each["rule"] == "orphaned-batch"]
     assert [each["message"] for each in warned] == [f"{orphan['reason']}: {orphan['action']}"]
     define("after", name, "on-receipt")
+    [comes] = [each for each in tidegate("status", "--check")[1] if each["subscription"] == "after"]
+    assert comes["verdict"] == "STALLED"
+    assert "the group goes over from subscription before" in comes["reason"]
     ended = [tidegate("run", "after") for _ in range(3)]
     assert [(status, run["state"], run["records"]) for status, run in ended] == [
         (0, "committed", 20),
