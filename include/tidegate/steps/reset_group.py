@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from tidegate.model.batch import SETTLED, Batch, Outcome, State
 from tidegate.model.commit_policy import CommitPoint, PositionStore
-from tidegate.model.errors import StaleError, WrongDefinitionError, first_few, message
+from tidegate.model.errors import OvertakenError, StaleError, WrongDefinitionError, first_few, message
 from tidegate.model.offsets import Range, TopicPartition, Watermarks
 from tidegate.model.receipt import Receipt
 from tidegate.ports import Committed, GroupReset, LedgerSnapshot, PositionChange
@@ -114,6 +114,9 @@ def reset_group(ctx: Context, request: ResetRequest) -> ResetResult:
     finds it open in between finds the group moved and abandons it. A partition that isn't asked for stays where it is,
     or goes back to where a batch began that is given up.
 
+    The output learns of it only where no batch was opened since the ledger was seen: what is withdrawn comes after the
+    positions, and a table's log that has come to it would publish none that is before it and open.
+
     Raises StaleError while a batch is open, unless it may be abandoned, and for one that is in the lake;
     WrongDefinitionError for a partition that isn't there, an offset that its partition doesn't hold, and a strategy
     that keeps no positions; GroupInUseError, naming them, while the group has live members.
@@ -145,6 +148,9 @@ def reset_group(ctx: Context, request: ResetRequest) -> ResetResult:
         committed = fence.committed(partitions)
         if ctx.source.topic_ids({tp.topic for tp in partitions}) != topic_ids:
             raise StaleError(message("a topic was created again just now: nothing was reset", ctx.place, "try again"))
+        if ctx.ledger.look(subscription.name).version != snapshot.version:
+            why = "a run of this subscription has gone on meanwhile: nothing was reset"
+            raise OvertakenError(message(why, ctx.place, "try again while no run is under way"))
         changes = _changes(ctx, request, chosen, committed, _back(given_up, partitions))
         if given_up is None and all(change.before == change.after for change in changes):
             return ResetResult(changes)

@@ -4,6 +4,7 @@ import re
 import shlex
 from collections.abc import Iterator
 from contextlib import nullcontext
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -13,19 +14,22 @@ from hypothesis import strategies as st
 from typer.testing import CliRunner
 from world import Crash, World, deliver, planned
 
+from simulation.table import SimulatedTable, StagedBesideTable
 from tidegate.cli import group as cli_group
 from tidegate.cli.app import app
+from tidegate.lake.log_lake import LogLake
 from tidegate.model.batch import Batch, Outcome, State
 from tidegate.model.errors import GroupInUseError, LostDataError, OvertakenError, StaleError, WrongDefinitionError
 from tidegate.model.offsets import TopicPartition
 from tidegate.model.receipt import Receipt
-from tidegate.ports import Fence, GroupReset, Lake, Ledger, PositionChange
+from tidegate.ports import Fence, GroupReset, Lake, Ledger, OffsetStore, PositionChange
 from tidegate.runtime.pipeline import Pipeline
 from tidegate.runtime.run import run_batch
 from tidegate.steps.anchor import AtTime, Earliest, Latest
 from tidegate.steps.reset_group import By, ResetRequest, ResetResult, Target, ToOffsets, reset_group
 from tidegate.testing.effects import Effect, watched
 from tidegate.testing.offsets import MemoryOffsets
+from tidegate.testing.processor import MemoryProcessor
 from tidegate.testing.topics import Record
 
 P0, P1, P2 = (TopicPartition("orders", number) for number in range(3))
@@ -527,6 +531,32 @@ def test_a_run_that_opens_a_batch_meanwhile_is_not_pulled_away_from_under_it() -
     with pytest.raises(OvertakenError, match="a run of this subscription has gone on meanwhile: nothing was moved"):
         reset(racing, Earliest())
     deliver(pipeline)
+    assert (world.published(), world.ledger.resets("orders", 1)) == ([(0, 3), (3, 5)], ())
+
+
+def test_a_batch_that_is_received_meanwhile_is_published_into_its_table_all_the_same() -> None:
+    """A table's log that has come to the number of the next batch publishes none before it."""
+    world = World()
+    staged = StagedBesideTable()
+    world.lake, world.processor = staged, MemoryProcessor(world.landing, staged, world.clock)
+    table = LogLake(SimulatedTable(staged), staged)
+    pipeline = replace(world.pipeline(commit_strategy="on-receipt"), lake=table)
+    world.produce(3)
+    run_batch(pipeline, lambda _: None)
+    world.produce(2)
+    received: list[str] = []
+
+    def receive() -> None:
+        batch = planned(pipeline)
+        assert batch is not None
+        pipeline.receive(batch.id)
+        received.append(batch.id)
+
+    racing = watched(pipeline, Just(Effect.of(OffsetStore.fence), receive))
+    with pytest.raises(OvertakenError, match="a run of this subscription has gone on meanwhile: nothing was reset"):
+        reset(racing, Earliest())
+    pipeline.process(received[0])
+    pipeline.settle(received[0])
     assert (world.published(), world.ledger.resets("orders", 1)) == ([(0, 3), (3, 5)], ())
 
 
