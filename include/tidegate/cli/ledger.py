@@ -61,7 +61,7 @@ def restore(
     from tidegate.runtime.unmade_ledger import readable_ledger  # noqa: PLC0415 - see above
 
     settings = settings_here()
-    own = backups.Replaceable.OWN if replace else backups.Replaceable.NOTHING
+    own = backups.Replaceable.OWN if replace or dry_run else backups.Replaceable.NOTHING
     replaceable = backups.Replaceable.ANYTHING if replace_another else own
     if dry_run:
         with readable_ledger(settings) as readable:

@@ -31,7 +31,7 @@ def run(*arguments: str) -> Result:
 
 
 def test_a_restore_says_what_it_replaces_and_would_replace(tmp_path: Path, ledger: SqlLedger) -> None:
-    would = " ".join(run("restore", str(tmp_path / "one.db"), "--replace", "--dry-run").output.split())
+    would = " ".join(run("restore", str(tmp_path / "one.db"), "--dry-run").output.split())
     assert would.startswith("would replace 2 batches (0 open) of 1 subscription")
     assert "1 of these batches is not in the file" in would
     assert "would have 1 batch (0 open)" in would
