@@ -61,6 +61,40 @@ def test_a_range_comes_once_in_another_output_and_the_live_group_stays_where_it_
     assert [(each["subscription"], each["verdict"]) for each in documents] == [("orders", "OK")]
 
 
+def test_a_dry_run_says_what_would_be_read_and_what_is_left_is_gone_on_with(
+    tidegate: Invoke, topic: MakeTopic, produce: Callable[..., None], tmp_path: Path
+) -> None:
+    """Begun by a run that reached no Spark."""
+    name = topic()
+    produce(name, 30)
+    (tmp_path / "orders.yaml").write_text(DEFINITION.format(topic=name))
+    arguments = ("replay", "orders", "--from", "earliest", "--to", "latest", "--output", "lake/again")
+
+    def preview() -> str:
+        shown = CliRunner().invoke(app, (*arguments, "--dry-run"))
+        assert shown.exit_code == 0, shown.output
+        return shown.stdout
+
+    into = f"into {(tmp_path / 'lake/again').as_uri()}"
+    read = f"  {name}-0 from 0 to 30\n"
+    assert preview() == f"orders: would replay 1 partition, 30 offsets, {into}; nothing was read\n{read}"
+    code, document = tidegate(*arguments, "--dry-run")
+    whole = [{"topic": name, "partition": 0, "start": 0, "end": 30}]
+    assert (code, document["dry_run"], document["was_done"], document["ranges"]) == (0, True, False, whole)
+    assert [path.name for path in tmp_path.iterdir()] == ["orders.yaml"]
+    with pytest.MonkeyPatch.context() as away:
+        away.setenv("AIRFLOW_CONN_SPARK_DEFAULT", "spark-connect://127.0.0.1:1")
+        assert CliRunner().invoke(app, arguments).exit_code == 1
+    produce(name, 5)
+    begun = preview()
+    assert begun.startswith(
+        f"orders: would replay 1 partition, 30 offsets, {into}; nothing was read\n  it was begun before ("
+    )
+    assert begun.endswith(f"), and would go on with what is left\n{read}")
+    assert tidegate(*arguments)[1]["records"] == 30
+    assert preview().startswith("orders: this was replayed before (")
+
+
 @pytest.mark.parametrize(
     ("timestamps", "start", "end", "read"),
     [
