@@ -4,7 +4,7 @@ from dataclasses import replace
 from typing import Any
 
 from simulation.bounds import Bounds, Setting
-from simulation.runs import Work, clears, commits
+from simulation.runs import Work, clears, commits, resets
 from simulation.script import TOPIC, Grow, Produce
 from simulation.subscriptions import subscription
 from simulation.world import Reset
@@ -80,6 +80,8 @@ RETRIED_FENCELESS = _small(failure_strategy="delayed-retry-topic", max_retries=0
 CLEARED = _small(clears(Resolution.REDELIVER), max_retries=0)
 SKIPPED = _small(clears(Resolution.SKIP), Resolution.SKIP, failure_strategy="ask", max_retries=0)
 BURIED = _small(clears(Resolution.DEAD_LETTER), Resolution.DEAD_LETTER, failure_strategy="ask", max_retries=0)
+RESET = _small(resets({_FIRST: 0}, abandon=False), commit_strategy="on-receipt", max_poll_records=1)
+GIVEN_UP = _small(resets({_FIRST: 0}, abandon=True), commit_strategy="on-receipt", max_poll_records=1)
 _BACK_OR_ON = (Reset(((_FIRST, 0),)), Reset(((_FIRST, 1),)))
 
 STRATEGIES: dict[str, tuple[Setting, Bounds]] = {
@@ -125,8 +127,16 @@ STRATEGIES: dict[str, tuple[Setting, Bounds]] = {
     "skipped": (SKIPPED, Bounds(preemptions=1, crashes=0, failures=1)),
     "dead-lettered by a person": (BURIED, Bounds(preemptions=0, failures=1)),
     "on-receipt, committed by a person": (replace(ON_RECEIPT_DEAD_LETTERS, person=commits), Bounds(failures=1)),
+    "on-receipt, reset by a person": (RESET, Bounds(runs=2, preemptions=1, crashes=0)),
+    "on-receipt, given up by a person": (GIVEN_UP, Bounds(runs=2, preemptions=1, crashes=0)),
 }
 """One or more for each strategy, a second or two each."""
+
+INTERRUPTED: dict[str, tuple[Setting, Bounds]] = {
+    "on-receipt, reset by a person who is interrupted": (RESET, Bounds(runs=2, preemptions=2, crashes=0)),
+    "on-receipt, given up by a person who is interrupted": (GIVEN_UP, Bounds(runs=2, preemptions=2, crashes=0)),
+}
+"""Up to a minute each: a run goes on amid what a person does."""
 
 DEEPER_STRATEGIES: dict[str, tuple[Setting, Bounds]] = {
     "delayed-retry-topic and a switch": (RETRIED, Bounds(preemptions=1, crashes=0, failures=1)),
@@ -135,8 +145,9 @@ DEEPER_STRATEGIES: dict[str, tuple[Setting, Bounds]] = {
     "throttled and a switch": (THROTTLED, Bounds(preemptions=1, crashes=0, failures=1)),
     "throttled, a lost answer": (THROTTLED, Bounds(preemptions=0, crashes=0, lost=1, failures=1)),
     "latest and a switch": (LATEST, Bounds(preemptions=1, crashes=0, failures=1)),
+    **INTERRUPTED,
 }
-"""Up to half a minute each."""
+"""Up to a minute each."""
 
 
 def _with_table(explorations: dict[str, tuple[Setting, Bounds]]) -> dict[str, tuple[Setting, Bounds]]:
@@ -148,4 +159,5 @@ def _with_table(explorations: dict[str, tuple[Setting, Bounds]]) -> dict[str, tu
 
 QUICK_TABLES = _with_table(QUICK)
 STRATEGIES_TABLES = _with_table(STRATEGIES)
-"""A second or two each, and the quick ones up to a minute."""
+INTERRUPTED_TABLES = _with_table(INTERRUPTED)
+"""A second or two each, and the quick and interrupted ones up to a minute."""

@@ -114,9 +114,6 @@ def reset_group(ctx: Context, request: ResetRequest) -> ResetResult:
     finds it open in between finds the group moved and abandons it. A partition that isn't asked for stays where it is,
     or goes back to where a batch began that is given up.
 
-    The output learns of it only where no batch was opened since the ledger was seen: what is withdrawn comes after the
-    positions, and a table's log that has come to it would publish none that is before it and open.
-
     Raises StaleError while a batch is open, unless it may be abandoned, and for one that is in the lake;
     WrongDefinitionError for a partition that isn't there, an offset that its partition doesn't hold, and a strategy
     that keeps no positions; GroupInUseError, naming them, while the group has live members.
@@ -148,9 +145,7 @@ def reset_group(ctx: Context, request: ResetRequest) -> ResetResult:
         committed = fence.committed(partitions)
         if ctx.source.topic_ids({tp.topic for tp in partitions}) != topic_ids:
             raise StaleError(message("a topic was created again just now: nothing was reset", ctx.place, "try again"))
-        if ctx.ledger.look(subscription.name).version != snapshot.version:
-            why = "a run of this subscription has gone on meanwhile: nothing was reset"
-            raise OvertakenError(message(why, ctx.place, "try again while no run is under way"))
+        _refuse_overtaken(ctx, snapshot)
         changes = _changes(ctx, request, chosen, committed, _back(given_up, partitions))
         if given_up is None and all(change.before == change.after for change in changes):
             return ResetResult(changes)
@@ -211,6 +206,13 @@ def _refuse_open(ctx: Context, request: ResetRequest, batch: Batch | None) -> No
             "published then, and its records are read again unless the group is reset past them"
         )
         raise StaleError(message(fact, batch, remedy))
+
+
+def _refuse_overtaken(ctx: Context, seen: LedgerSnapshot) -> None:
+    """What is withdrawn comes after the positions: a table that has come to it publishes no batch opened before it."""
+    if ctx.ledger.look(ctx.subscription.name).version != seen.version:
+        why = "a run of this subscription has gone on meanwhile: nothing was reset"
+        raise OvertakenError(message(why, ctx.place, "try again while no run is under way"))
 
 
 def _chosen(ctx: Context, request: ResetRequest, partitions: Collection[TopicPartition]) -> frozenset[TopicPartition]:

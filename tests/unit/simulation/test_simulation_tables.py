@@ -6,16 +6,18 @@ import pytest
 from by_night import one_in
 
 from simulation.exploration import Exploration
-from simulation.explorations import QUICK_TABLES
+from simulation.explorations import INTERRUPTED_TABLES, QUICK_TABLES
 from simulation.histories import history
 from simulation.table import SimulatedTable
 from simulation.violation import ViolationError
 from tidegate.lake.log_lake import LogLake
 from tidegate.ports import TableSnapshot
+from tidegate.steps import reset_group
 
 pytestmark = pytest.mark.simulation
 
 SOONEST = ("expired offsets and a crash", "a foreign reset and a crash")
+LONG = QUICK_TABLES | INTERRUPTED_TABLES
 FIRST, SEEDS = 700, 1500
 
 
@@ -25,9 +27,17 @@ def test_every_schedule_keeps_the_promise(name: str) -> None:
 
 
 @pytest.mark.nightly
-@pytest.mark.parametrize("name", [name for name in QUICK_TABLES if not name.startswith(SOONEST)])
+@pytest.mark.parametrize("name", [name for name in LONG if not name.startswith(SOONEST)])
 def test_every_long_schedule_keeps_the_promise(name: str) -> None:
-    assert Exploration(*QUICK_TABLES[name]).explore().ends > 1
+    assert Exploration(*LONG[name]).explore().ends > 1
+
+
+@pytest.mark.nightly
+def test_a_reset_that_does_not_look_again_before_it_withdraws_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A batch that was opened and committed on receipt meanwhile could be published no more."""
+    monkeypatch.setattr(reset_group, "_refuse_overtaken", lambda *_: None)
+    with pytest.raises(ViolationError, match=r"published nowhere|lost|never came again"):
+        Exploration(*INTERRUPTED_TABLES["on-receipt, reset by a person who is interrupted, into a table"]).explore()
 
 
 @pytest.mark.nightly
