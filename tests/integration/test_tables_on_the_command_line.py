@@ -1,6 +1,7 @@
 """A definition with a table as its output, through the real command line, broker and Spark."""
 
 import json
+import re
 import shutil
 import uuid
 from typing import Any
@@ -59,6 +60,12 @@ class IcebergTables:
     def drop(self, name: str) -> None:
         self.catalog.drop_table(("shop", name))
 
+    def move(self, name: str, to: str) -> None:
+        self.catalog.rename_table(("shop", name), ("shop", to))
+
+    def is_there(self, name: str) -> bool:
+        return self.catalog.table_exists(("shop", name))
+
 
 class DeltaTables:
     """Tables in folders, by delta-rs."""
@@ -78,6 +85,12 @@ class DeltaTables:
 
     def drop(self, name: str) -> None:
         shutil.rmtree(self.desk.home / "data/tables" / name)
+
+    def move(self, name: str, to: str) -> None:
+        (self.desk.home / "data/tables" / name).rename(self.desk.home / "data/tables" / to)
+
+    def is_there(self, name: str) -> bool:
+        return (self.desk.home / "data/tables" / name).exists()
 
 
 Tables = IcebergTables | DeltaTables
@@ -207,6 +220,30 @@ def test_a_table_that_was_dropped_stops_the_next_batch_by_name(desk: Desk, table
     told = ran(desk, name, status=1)
     assert "dropped and created again" in told["error"]
     assert f"group reset {name} --abandon" in told["error"]
+
+
+def test_a_table_that_was_moved_is_made_whole_as_one_that_was_not(desk: Desk, tables: Tables, name: str) -> None:
+    define(desk, tables, name)
+    ids, moved = [], f"{name}_moved"
+    for number in range(3):
+        produce(desk, name, number * RECORDS)
+        ids.append(ran(desk, name)["batch_id"])
+    tables.move(name, moved)
+    definition = desk.home / "include" / "subscriptions" / f"{name}.yaml"
+    before, after = (str(tables.output(each)["output"]) for each in (name, moved))
+    definition.write_text(definition.read_text().replace(f"output: {before}", f"output: {after}"))
+    produce(desk, name, 3 * RECORDS)
+    ids.append(ran(desk, name)["batch_id"])
+    tables.take_back(moved, 3)
+    produce(desk, name, 4 * RECORDS)
+    told = ran(desk, name, status=1)["error"]
+    assert f"knows nothing of batch {ids[-1]}, which was published into it, nor of 2 batches before it" in told
+    (made,) = re.findall(rf"`tidegate (reprocess {name} --from \S+ --to \S+)` makes all of them again", told)
+    desk.run(TIDEGATE, *made.split())
+    assert ran(desk, name)["state"] == "committed"
+    desk.run(TIDEGATE, "reprocess", name, "--batch", ids[0])
+    rows = tables.rows(moved)
+    assert (rows.num_rows, len(places(rows)), tables.is_there(name)) == (5 * RECORDS, 5 * RECORDS, False)
 
 
 def test_columns_that_the_table_has_not_are_told_with_both_schemas(desk: Desk, tables: Tables, name: str) -> None:

@@ -13,6 +13,7 @@ from tidegate.model.errors import StaleError, WrongDefinitionError, location, me
 from tidegate.operations.dead_letters import OpenDeadLetters
 from tidegate.ports import Generation, Generations, HistoryEntry, Ledger, Outbox
 from tidegate.runtime.pipeline import Pipeline
+from tidegate.steps.moved_output import where_rows_are
 from tidegate.steps.ownership import refuse_other_group
 from tidegate.steps.reprocess import ReprocessRequest, preview_reprocess, reprocess
 
@@ -53,7 +54,7 @@ def chosen_batch(pipeline: Pipeline, batch_id: str) -> Chosen:
         )
         raise StaleError(message(why, location(subscription=name), remedy))
     refuse_other_group(batch, pipeline.subscription)
-    return Chosen((batch,))
+    return Chosen((where_rows_are(pipeline)(batch),))
 
 
 def chosen_between(pipeline: Pipeline, start: datetime, end: datetime, ended: int) -> Chosen:
@@ -65,7 +66,7 @@ def chosen_between(pipeline: Pipeline, start: datetime, end: datetime, ended: in
     found = [entry.batch for entry in history if entry.opened_at < end]
     left = sum(_is_ended(entry.batch) for entry in history)
     chosen = Chosen(
-        tuple(each for each in reversed(found) if _is_ended(each)),
+        tuple(map(where_rows_are(pipeline), (each for each in reversed(found) if _is_ended(each)))),
         tuple(each for each in reversed(found) if not _is_ended(each)),
         max(0, ended - left) if is_all else 0,
         history[-1].opened_at if history else None,

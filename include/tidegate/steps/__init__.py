@@ -12,5 +12,5 @@ Each finds out by itself what is already done, so that any of them may be repeat
 * **commit**: commit.py, over publish.py, retry_limit.py (a batch that failed too often) and records_to_produce.py (dead
   letters and retries). Behind it: sweep.py and withdraw.py take away what nobody needs.
 * **a person**: ask.py, clear.py, reset_group.py, move_positions.py, reprocess.py over read_again.py, prune.py.
-* **what several say**: absent_output.py, already_done.py, definition_changes.py, produced_topics.py.
+* **what several say**: absent_output.py, already_done.py, definition_changes.py, moved_output.py, produced_topics.py.
 """

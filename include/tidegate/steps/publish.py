@@ -35,6 +35,7 @@ from tidegate.steps.absent_output import refuse_absent
 from tidegate.steps.clear import how_to_answer, how_to_redeliver
 from tidegate.steps.context import Context
 from tidegate.steps.deliver import manifest_of
+from tidegate.steps.moved_output import where_rows_are
 from tidegate.steps.reprocess import depends_on_others
 from tidegate.steps.retry_limit import MOST_INTERRUPTED, at_limit
 
@@ -252,10 +253,14 @@ def _how_to_make(ctx: Context, lacking: Sequence[HistoryEntry], *, were_pruned: 
 
 
 def _published_before(ctx: Context, batch: Batch, limit: int | None) -> Iterator[HistoryEntry]:
-    """The batches of this output that were published before, the newest first."""
+    """The batches of this output that were published before, the newest first, with those that were moved there."""
+    rows = where_rows_are(ctx)
     for entry in ctx.ledger.history(batch.subscription, limit):
-        if entry.batch.output == batch.output and entry.batch.is_published and _is_before(entry.batch, batch):
-            yield entry
+        if not (entry.batch.is_published and _is_before(entry.batch, batch)):
+            continue
+        found = rows(entry.batch)
+        if found.output == batch.output:
+            yield replace(entry, batch=found)
 
 
 def _is_forgotten(ctx: Context, entry: HistoryEntry) -> bool:
