@@ -30,7 +30,7 @@ from sqlalchemy import delete, select, update
 
 from tidegate.config.settings import Settings
 from tidegate.ledger.sql import SqlLedger
-from tidegate.model.batch import Resolution
+from tidegate.model.batch import Batch, Outcome, Resolution
 from tidegate.model.errors import GroupInUseError, LostDataError, StaleError, StoppedError, TidegateError
 from tidegate_airflow.rest import subscribing
 from tidegate_airflow.rest.app import rest_app
@@ -501,14 +501,24 @@ def test_what_drains_begins_no_batch_and_says_what_it_waits_for(op: TestClient) 
     assert op.get("/subscriptions").json() == {"subscriptions": []}
 
 
+def parcels_batch(group: str = "parcels-lake") -> Batch:
+    """A batch of the subscription that DEFINITION makes."""
+    return replace(plan(subscription="parcels"), group=group)
+
+
+def stopped(batch: Batch) -> Batch:
+    """The batch, opened, failed and waiting for a person."""
+    landed(ledger(), batch)
+    ledger().failed(batch.id, ledger().start_delivery(batch.id), "no memory")
+    return ledger().resolve(batch.id, Resolution.STOP, "no memory")
+
+
 def test_what_drains_with_a_stopped_batch_says_what_ends_that(op: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:
     triggered: list[str] = []
     monkeypatch.setattr("tidegate_airflow.rest.subscribing.DRAIN_SECONDS", 0.5)
     monkeypatch.setattr("tidegate_airflow.rest.airflow_dags.trigger", lambda name, _: triggered.append(name))
     op.put("/subscriptions/parcels", json=DEFINITION)
-    batch = landed(ledger(), plan(subscription="parcels"))
-    ledger().failed(batch.id, ledger().start_delivery(batch.id), "no memory")
-    ledger().resolve(batch.id, Resolution.STOP, "no memory")
+    batch = stopped(parcels_batch())
     answer = op.delete("/subscriptions/parcels")
     assert answer.status_code == 202
     assert answer.json()["details"] == (
@@ -526,10 +536,74 @@ def test_what_drains_with_a_stopped_batch_says_what_ends_that(op: TestClient, mo
 
 def test_what_drains_and_waits_for_its_commit_says_so(op: TestClient) -> None:
     op.put("/subscriptions/parcels", json=DEFINITION)
-    batch = landed(ledger(), replace(plan(subscription="parcels"), commit_strategy="manual"))
+    batch = landed(ledger(), replace(parcels_batch(), commit_strategy="manual"))
     ledger().adopt(batch.id, published(batch))
     said = op.delete("/subscriptions/parcels").json()["details"]
     assert f"batch {batch.id} is published: commit it first, by `tidegate commit parcels` or on its page; " in said
+
+
+OTHER_GROUP = {**DEFINITION, "consumer": {"group.id": "elsewhere"}}
+OTHER_STORE = {**DEFINITION, "commit-strategy": "checkpoint"}
+
+
+@pytest.mark.parametrize(
+    ("other", "needed"),
+    [
+        (OTHER_GROUP, "consumer.group.id: parcels-lake"),
+        (OTHER_STORE, "commit-strategy: after-processing"),
+        (
+            {**OTHER_STORE, "consumer": OTHER_GROUP["consumer"]},
+            "consumer.group.id: parcels-lake and commit-strategy: after-processing",
+        ),
+    ],
+)
+def test_what_an_open_batch_could_not_end_by_is_refused(op: TestClient, other: dict[str, Any], needed: str) -> None:
+    op.put("/subscriptions/parcels", json=DEFINITION)
+    batch = stopped(parcels_batch())
+    answer = op.put("/subscriptions/parcels", json=other)
+    assert answer.status_code == 409
+    assert answer.json()["reason"] == (
+        f"a batch of group parcels-lake is open (stopped) and needs {needed}: nothing was changed (subscription "
+        f"parcels, batch {batch.id}); put the definition with {needed} until that batch has ended, by `tidegate clear "
+        "parcels`, then `tidegate run parcels`, or its DAG"
+    )
+    one = op.get("/subscriptions/parcels").json()
+    assert (one["definition"], one["revision"]) == (DEFINITION, 1)
+    assert op.put("/subscriptions/parcels", json={**DEFINITION, "commit-strategy": "manual"}).status_code == 200
+    ledger().close(batch.id, Outcome.ABANDONED, "by hand")
+    assert op.put("/subscriptions/parcels", json=other).status_code == 200
+
+
+def test_a_new_definition_goes_on_with_the_batch_that_an_earlier_one_has_left(op: TestClient) -> None:
+    batch = opened(ledger(), parcels_batch())
+    answer = op.put("/subscriptions/parcels", json=OTHER_GROUP)
+    assert (answer.status_code, batch.id in answer.json().get("reason", "")) == (409, True)
+    assert op.get("/subscriptions/parcels").status_code == 404
+    assert op.put("/subscriptions/parcels", json=DEFINITION).status_code == 201
+
+
+@pytest.mark.parametrize(
+    ("other", "needed"),
+    [(OTHER_GROUP, "consumer.group.id: parcels-lake"), (OTHER_STORE, "commit-strategy: after-processing")],
+)
+def test_what_drains_by_a_definition_that_cannot_end_its_batch_is_put_right(
+    op: TestClient, other: dict[str, Any], needed: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    triggered: list[str] = []
+    monkeypatch.setattr("tidegate_airflow.rest.subscribing.DRAIN_SECONDS", 0.5)
+    monkeypatch.setattr("tidegate_airflow.rest.airflow_dags.trigger", lambda name, _: triggered.append(name))
+    op.put("/subscriptions/parcels", json=other)
+    batch = opened(ledger(), parcels_batch())  # of a run that planned it while the definition was changed
+    said = op.delete("/subscriptions/parcels").json()["details"]
+    assert f"batch {batch.id} is planned: put the definition with {needed} first, and it drains on; " in said
+    assert triggered == [], "a run would be refused"
+    assert op.put("/subscriptions/parcels", json={**other, "members": 2}).status_code == 409
+    assert op.put("/subscriptions/parcels", json=DEFINITION).json().get("state") == "draining"
+    assert op.put("/subscriptions/parcels", json=DEFINITION).status_code == 409
+    assert op.delete("/subscriptions/parcels").status_code == 202
+    assert triggered == ["parcels"]
+    ledger().close(batch.id, Outcome.ABANDONED, "by hand")
+    assert op.delete("/subscriptions/parcels").json() == {"name": "parcels", "state": "removed"}
 
 
 def shown(page: str) -> Any:

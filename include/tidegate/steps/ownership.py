@@ -69,6 +69,16 @@ def open_in_other_store(batch: Batch, subscription: Subscription) -> str | None:
     )
 
 
+def needed_to_end(batch: Batch, subscription: Subscription) -> str:
+    """What the definition is to say for an open batch to end, and doesn't, in words; empty for nothing."""
+    needed = []
+    if batch.group != subscription.consumer.group_id:
+        needed.append(f"consumer.group.id: {batch.group}")
+    if open_in_other_store(batch, subscription):
+        needed.append(f"commit-strategy: {batch.commit_strategy}")
+    return " and ".join(needed)
+
+
 def how_to_finish(batch: Batch) -> str:
     """What to do with an open batch whose positions the definition would now keep elsewhere."""
     return (

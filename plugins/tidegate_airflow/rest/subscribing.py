@@ -16,8 +16,10 @@ from tidegate.ledger.run_log import SqlRunLog
 from tidegate.ledger.sql import SqlLedger
 from tidegate.model.batch import Batch, State
 from tidegate.model.errors import StaleError, location, message
+from tidegate.model.subscription import Subscription
 from tidegate.ports import StoredDefinition
 from tidegate.runtime.definitions import AllDefinitions
+from tidegate.steps.ownership import needed_to_end
 from tidegate_airflow.dag_factory import subscription_dag
 from tidegate_airflow.other_dags import other_dags
 from tidegate_airflow.pools import pool_names
@@ -76,20 +78,29 @@ class Subscribing:
         return tuple(each for each in self.definitions.stored() if not self.definitions.is_overridden(each.name))
 
     def add(self, name: str, document: Mapping[str, Any], asked: Mapping[str, Any]) -> StoredDefinition:
-        """Store a new definition. Raises RefusedError for one that can't be used, StaleError if it isn't new."""
-        text = self._checked(name, document)
+        """Store a new definition. Raises StaleError if it isn't new.
+
+        Raises RefusedError for one that can't be used, or by which the batch that an earlier one left open can't end.
+        """
+        subscription, text = self._checked(name, document)
         self._finish_draining(name)
         if not is_made(self.settings.ledger):
             self.settings.make_home()
+        self._refuse_stranding(subscription)
         stored = self.definitions.store.add(name, text, asked, self.by)
         self._appear(name, "subscribed")
         return stored
 
     def replace(self, name: str, document: Mapping[str, Any], revision: int) -> StoredDefinition:
-        """Store another text in the place of a revision. Raises RefusedError if that isn't the newest."""
-        if self.find(name).is_draining:
+        """Store another text in the place of a revision.
+
+        What is draining is changed only where its open batch can't end otherwise, and drains on. Raises RefusedError if
+        the revision isn't the newest, or the open batch couldn't end by this text.
+        """
+        if self.find(name).is_draining and not self._needed(self._open_batch(name)):
             raise _draining(name, "unsubscribe it again, which says what it waits for, and put it once it is gone")
-        text = self._checked(name, document)
+        subscription, text = self._checked(name, document)
+        self._refuse_stranding(subscription)
         try:
             stored = self.definitions.store.replace(name, text, {}, self.by, revision)
         except StaleError as error:
@@ -115,7 +126,7 @@ class Subscribing:
         deadline = time.monotonic() + DRAIN_SECONDS
         triggered = False
         while waiting_for := self._withdraw(name, batch := self._open_batch(name)):
-            if time.monotonic() >= deadline or (batch is not None and _first(batch)):
+            if time.monotonic() >= deadline or (batch is not None and self._first(batch)):
                 return waiting_for
             if not triggered and not airflow_dags.runs_under_way(name):
                 airflow_dags.trigger(name, self.by)
@@ -141,8 +152,8 @@ class Subscribing:
             else {"ended_at": last.ended_at.isoformat(), "said": last.said, "error": last.error},
         }
 
-    def _checked(self, name: str, document: Mapping[str, Any]) -> str:
-        """The text to store. Raises RefusedError, with the problems."""
+    def _checked(self, name: str, document: Mapping[str, Any]) -> tuple[Subscription, str]:
+        """The subscription, and the text to store. Raises RefusedError, with the problems."""
         if not NAME.fullmatch(name):
             raise RefusedError(422, f"{name[:_SHOWN]!r} can't be a subscription's name: write {NAME_IN_WORDS}")
         if named := _named_programs(document):
@@ -162,7 +173,31 @@ class Subscribing:
         pool = subscription.airflow.pool
         if pool is not None and pool not in pool_names():
             raise RefusedError(422, _UNUSABLE, [{"property": POOL, "message": no_pool(pool)}])
-        return text
+        return subscription, text
+
+    def _refuse_stranding(self, subscription: Subscription) -> None:
+        """Raises RefusedError if a batch is open that couldn't end by this definition."""
+        batch = self._open_batch(subscription.name)
+        if batch is not None and (needed := needed_to_end(batch, subscription)):
+            why = f"a batch of group {batch.group} is open ({batch.condition}) and needs {needed}: nothing was changed"
+            remedy = f"put the definition with {needed} until that batch has ended, by {batch.how_to_end}"
+            raise RefusedError(409, message(why, batch, remedy))
+
+    def _needed(self, batch: Batch | None) -> str:
+        """What the stored definition is to say for its open batch to end, and doesn't; empty for nothing."""
+        if batch is None:
+            return ""
+        draft = self.definitions.reading_of_stored(self.find(batch.subscription)).draft
+        return "" if draft is None else needed_to_end(batch, draft)
+
+    def _first(self, batch: Batch) -> str:
+        """What a person is to do before unsubscribing again helps; empty for nothing."""
+        name = batch.subscription
+        if needed := self._needed(batch):
+            return f": put the definition with {needed} first, and it drains on"
+        if batch.state is State.HELD:
+            return f": clear it first, by `tidegate clear {name}` or on its page"
+        return f": commit it first, by `tidegate commit {name}` or on its page" if batch.awaits_commit_by_hand else ""
 
     def _appear(self, name: str, what: str) -> None:
         airflow_dags.note(name, what, self.by)
@@ -183,7 +218,7 @@ class Subscribing:
     def _withdraw(self, name: str, batch: Batch | None) -> str:
         """Withdraw the DAG, unless something is under way: that, then."""
         runs = airflow_dags.runs_under_way(name) if batch else airflow_dags.withdraw(name)
-        waiting = [f"batch {batch.id} is {batch.condition}{_first(batch)}"] if batch else []
+        waiting = [f"batch {batch.id} is {batch.condition}{self._first(batch)}"] if batch else []
         waiting += [f"run {run} is under way" for run in runs]
         if waiting and airflow_dags.is_paused(name):
             waiting.append("the DAG is paused: unpause it")
@@ -196,14 +231,6 @@ class Subscribing:
 def _draining(name: str, remedy: str) -> RefusedError:
     why = f"subscription {name} was unsubscribed and is draining: nothing was changed"
     return RefusedError(409, message(why, location(subscription=name), remedy))
-
-
-def _first(batch: Batch) -> str:
-    """What a person is to do before unsubscribing again helps; empty for nothing."""
-    name = batch.subscription
-    if batch.state is State.HELD:
-        return f": clear it first, by `tidegate clear {name}` or on its page"
-    return f": commit it first, by `tidegate commit {name}` or on its page" if batch.awaits_commit_by_hand else ""
 
 
 def _named_programs(document: Mapping[str, Any]) -> list[dict[str, str]]:
