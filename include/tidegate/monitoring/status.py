@@ -9,6 +9,7 @@ from itertools import takewhile
 from typing import Any
 
 from tidegate.model.batch import Batch, Cause, State
+from tidegate.model.commit_policy import PositionStore
 from tidegate.model.errors import OvertakenError, TidegateError, WrongDefinitionError
 from tidegate.model.offsets import TopicPartition, Watermarks
 from tidegate.model.receipt import Receipt
@@ -46,6 +47,7 @@ from tidegate.steps.records_to_produce import dropped_by
 from tidegate.steps.retry_limit import at_limit
 from tidegate.steps.selection import left_unread, visible_partitions
 from tidegate.steps.starts import known_offsets, starts
+from tidegate.strategies.commit.interpret import Moved, interpret
 from tidegate.strategies.commit.unsynced_state import unsynced
 from tidegate.strategies.failure.strategy import AtLimit
 
@@ -288,6 +290,9 @@ def _look(pipeline: Pipeline, facts: Facts) -> _Seen:
     last_ends, missing = offsets_from_ledger(subscription, offsets, ledger, snapshot)
     older, known = known_offsets(committed, (last_ends, missing), topic_ids, snapshot)
     begins = starts(subscription, partitions, known, source)
+    if snapshot.open is not None and not is_foreign:
+        read = _read_by(snapshot.open, group, committed)
+        begins |= {tp: end for tp, end in read.items() if tp.topic not in older.topics}
     marks = source.watermarks(partitions)  # last, so that no start is beyond the end
     lost = _lost(known.committed, older, marks)
     positions = []
@@ -311,6 +316,18 @@ def _look(pipeline: Pipeline, facts: Facts) -> _Seen:
         unproducible=said_unproducible(subscription, source),
     )
     return _Seen(facts, aged(positions, source, ledger.now), {} if is_foreign else known.committed)
+
+
+def _read_by(batch: Batch, group: str, committed: Mapping[TopicPartition, Committed]) -> dict[TopicPartition, int]:
+    """The ends of an open batch that only waits for its commit: the next run begins there.
+
+    Nothing for one that is to be abandoned, as its group was moved.
+    """
+    waits = batch.state is State.PUBLISHED and not batch.offsets_committed and batch.group == group
+    if not waits or batch.commit_policy.store is PositionStore.NONE:
+        return {}
+    is_moved = isinstance(interpret(batch.commit_policy, batch, committed), Moved)
+    return {} if is_moved else {r.at: r.end for r in batch.ranges}
 
 
 def _other_holder(pipeline: Pipeline, snapshot: LedgerSnapshot) -> str | None:

@@ -6,12 +6,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from world import World, deliver, planned
+from world import Before, Crash, World, deliver, planned
 
 from tidegate.cli import status_text
 from tidegate.cli.console import out
 from tidegate.ledger.sql import SqlLedger
-from tidegate.model.batch import Resolution
+from tidegate.model.batch import Resolution, State
+from tidegate.model.commit_policy import CommitStrategy
 from tidegate.model.errors import (
     BatchFailedError,
     GroupInUseError,
@@ -28,7 +29,7 @@ from tidegate.model.offsets import TopicPartition
 from tidegate.model.subscription import Cursor, DeadLetterQueue, DelayedRetryTopic, RecordSchedule, TopicNames
 from tidegate.monitoring.status import status_of
 from tidegate.operations import reset_syntax
-from tidegate.ports import Loss, RecordSource
+from tidegate.ports import Ledger, Loss, RecordSource
 from tidegate.runtime.pipeline import Pipeline
 from tidegate.runtime.run import run_batch
 from tidegate.steps.anchor import Earliest
@@ -134,6 +135,62 @@ def test_what_arrives_meanwhile_makes_no_lag_negative() -> None:
 
     pipeline = watched(world.pipeline(cursor=Cursor("LATEST")), Arriving())
     assert status_of(pipeline, 10).lag == 1
+
+
+@pytest.mark.parametrize("strategy", ["on-next-poll", "manual"])
+def test_what_a_batch_that_waits_for_its_commit_has_published_is_no_lag(strategy: CommitStrategy) -> None:
+    world = World(partitions=2)
+    world.produce(5)
+    pipeline = world.pipeline(commit_strategy=strategy)
+    deliver(pipeline)
+    assert status_of(pipeline, 10).lag == 0
+    world.produce(3)
+    world.produce(4, partition=1)
+    status = status_of(pipeline, 10)
+    assert [(p.committed, p.start, p.lag) for p in status.positions] == [(0, 5, 3), (0, 0, 4)]
+    assert status.lag == 7
+    assert status_of(world.pipeline(commit_strategy=strategy, consumer={"group_id": "other"}), 10).lag == 12
+    world.kafka.reset({TopicPartition("orders", 0): 2})
+    assert status_of(pipeline, 10).lag == 10, "the next run abandons the batch"
+
+
+def test_what_an_open_batch_has_not_published_is_lag() -> None:
+    world = World()
+    world.produce(5)
+    pipeline = world.pipeline(commit_strategy="on-next-poll")
+    assert planned(pipeline) is not None
+    assert status_of(pipeline, 10).lag == 5
+
+
+@pytest.mark.parametrize("strategy", ["on-receipt", "ignore"])
+def test_lag_behind_a_published_batch_without_a_commit_to_come_counts_from_the_position(
+    strategy: CommitStrategy,
+) -> None:
+    world = World()
+    if strategy == "ignore":
+        world.offsets_of_ignore()
+    world.produce(5)
+    pipeline = world.pipeline(commit_strategy=strategy)
+    with pytest.raises(Crash):
+        run_batch(watched(pipeline, Before(Ledger.close)), lambda _: None)
+    world.kafka.reset({TopicPartition("orders", 0): 2})
+    if strategy == "ignore":
+        world.offsets_of_ignore()
+    status = status_of(world.pipeline(commit_strategy=strategy), 10)
+    assert status.facts.open is not None
+    assert status.facts.open.batch.state is State.PUBLISHED
+    assert status.lag == (3 if strategy == "on-receipt" else 5)
+
+
+def test_of_a_topic_that_was_created_again_a_batch_that_waits_for_its_commit_has_read_nothing() -> None:
+    world = World()
+    world.produce(5)
+    pipeline = world.pipeline(commit_strategy="manual")
+    deliver(pipeline)
+    world.topics.delete("orders")
+    world.topics.create("orders")
+    world.produce(8)
+    assert status_of(pipeline, 10).lag == 8
 
 
 def verdict(pipeline: Pipeline) -> tuple[str, str]:
