@@ -12,7 +12,7 @@ from tidegate.model.receipt import Receipt
 from tidegate.runtime.pipeline import Pipeline
 
 RUNS = 12
-_A_WHILE = 400  # seconds: a delivery that died without a word isn't under way any more, and a retry is due
+_A_WHILE = 400  # seconds: a delivery that ended without a word isn't under way any more, and a retry is due
 _ALL = 1_000_000
 
 

@@ -186,7 +186,7 @@ def _held_batch(facts: Facts) -> Iterator[Finding]:
     batch, since, name = _found_by_next_run(facts.open.batch, facts), facts.open.since, facts.name
     match batch.state, batch.resolution:
         case State.HELD, Resolution.STOP:
-            cure = "see why its last delivery died" if facts.died else "mend what failed it"
+            cure = "see the log of its last delivery" if facts.died else "mend what failed it"
             action = f"{cure}, then {how_to_redeliver(name)}; `--answer skip` or `dead-letter` goes on without it"
             yield Finding(Verdict.STOPPED, f"batch {batch.id} is stopped: {batch.reason}", since, action)
         case State.HELD, Resolution.ASK:
@@ -335,14 +335,15 @@ def _failing_runs(facts: Facts) -> Iterator[Finding]:
 
 
 def _silent_delivery(facts: Facts) -> Iterator[Finding]:
-    """A delivery that has died, unless a run has failed since, which says more."""
+    """A delivery that nothing is heard of, unless a run has failed since, which says more."""
     delivery, run = facts.delivery, facts.last_run
     if facts.open is None or delivery is None or delivery.silent <= SILENT:
         return
     if run is not None and run.error is not None and run.ended_at >= facts.now - delivery.begun:
         return
-    reason = f"the delivery of batch {facts.open.batch.id} gives no sign of life any more: who was at it has died, or "
-    yield Finding(Verdict.WARN, f"{reason}can't be reached", facts.now - delivery.silent, _another_run(facts))
+    reason = f"the delivery of batch {facts.open.batch.id} gives no sign of life any more: its process or its machine "
+    reason += "died, or couldn't reach the ledger"
+    yield Finding(Verdict.WARN, reason, facts.now - delivery.silent, _another_run(facts))
 
 
 def _another_run(facts: Facts) -> str:

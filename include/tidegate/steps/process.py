@@ -100,7 +100,7 @@ def _refuse_others(batch: Batch, delivery: Delivery, started: Batch) -> None:
 
 
 def _check_limit(ctx: ProcessContext, batch: Batch, acknowledging: Acknowledging | None) -> None:
-    """A batch is delivered `max-retries` times more than once; deliveries that died without a word count too.
+    """A batch is delivered `max-retries` times more than once; deliveries that ended without a word count too.
 
     What such a one acknowledged is committed first, as before any other delivery. A batch that was planned again after
     it had been abandoned is delivered at least once, however often it was before.
@@ -124,7 +124,10 @@ def _check_limit(ctx: ProcessContext, batch: Batch, acknowledging: Acknowledging
             )
         if acknowledging:
             acknowledging.catch_up()
-        word = f"ended without a word {silent.total_seconds():.0f} s ago: its process or its machine died"
+        word = (
+            f"ended without a word {silent.total_seconds():.0f} s ago: its process or its machine died, or the ledger "
+            "couldn't be told of its end"
+        )
         ctx.ledger.failed(batch.id, batch.delivery, message(f"{reason}, and the last one {word}", batch), Cause.DIED)
     settles = f"commit settles the batch by failure-strategy: {ctx.subscription.failure_strategy}"
     raise BatchFailedError(message(reason, batch, settles))

@@ -103,8 +103,8 @@ def publish_or_discard(ctx: Context, batch: Batch) -> Batch:
 def _what_follows(ctx: Context, batch: Batch) -> str:
     most = ctx.subscription.max_retries
     if batch.state is State.PROCESSING and ctx.ledger.tries(batch.id).counted > most:
-        died = f"if that died without a word, max-retries: {most} allows no delivery more"
-        return f"the next run delivers it again if its last delivery was interrupted, which doesn't count; {died}"
+        silent = f"if that ended without a word, max-retries: {most} allows no delivery more"
+        return f"the next run delivers it again if its last delivery was interrupted, which doesn't count; {silent}"
     return "the next run goes on with this batch"
 
 
@@ -310,5 +310,5 @@ def stopped(batch: Batch, ledger: Ledger) -> StoppedError:
     if batch.resolution is Resolution.ASK:
         how = f"answer by {how_to_answer(name)}"
         return StoppedError(message(f"the batch asks how to go on: {batch.reason}", batch, how))
-    cure = "see why it died" if ledger.tries(batch.id).causes[-1:] == (Cause.DIED,) else "mend it"
+    cure = "see the log of its last delivery" if ledger.tries(batch.id).causes[-1:] == (Cause.DIED,) else "mend it"
     return StoppedError(message(batch.reason, batch, f"{cure}, then {how_to_redeliver(name)}"))

@@ -73,7 +73,7 @@ UNDER_WAY = f"a delivery of batch {plan().id} is under way, with a sign of life 
         (
             {**DELIVERED, "delivery": DeliveryAge(HOUR, timedelta(minutes=10))},
             "WARN",
-            "who was at it has died, or can't be reached",
+            "its process or its machine died, or couldn't reach the ledger",
             NOW - timedelta(minutes=10),
             "nothing yet: the next run tries again",
         ),
@@ -98,7 +98,7 @@ UNDER_WAY = f"a delivery of batch {plan().id} is under way, with a sign of life 
             "STOPPED",
             "is stopped",
             NOW - HOUR,
-            "see why its last delivery died, then `tidegate clear orders`",
+            "see the log of its last delivery, then `tidegate clear orders`",
         ),
         ({"watched_records": 0}, "OK", "", None, ""),
         ({"watched_records": 3, "contact": Contact(NOW, timedelta(minutes=1), has_answered=True)}, "OK", "", None, ""),

@@ -135,7 +135,7 @@ def test_of_a_batch_whose_last_delivery_died_nobody_is_to_mend_anything(url: str
     ledger.failed(batch.id, ledger.start_delivery(batch.id), "ended without a word", Cause.DIED)
     ledger.resolve(batch.id, Resolution.STOP, "ended without a word")
     (one,) = standings(["flights"], overview(url))
-    assert one.finding.action.startswith("see why its last delivery died, then `tidegate clear flights`")
+    assert one.finding.action.startswith("see the log of its last delivery, then `tidegate clear flights`")
 
 
 def test_a_batch_that_the_next_run_stops_is_told_until_somebody_or_a_delivery_changes_that(url: str) -> None:

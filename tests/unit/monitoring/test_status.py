@@ -680,7 +680,7 @@ def test_of_a_batch_whose_last_delivery_died_nobody_is_to_mend_anything() -> Non
     world.clock.wait(31)
     run_batch(pipeline, lambda _: None)
     (found,) = status_of(pipeline, 10).findings
-    assert (found.verdict, found.action.partition(",")[0]) == ("STOPPED", "see why its last delivery died")
+    assert (found.verdict, found.action.partition(",")[0]) == ("STOPPED", "see the log of its last delivery")
 
 
 def test_a_batch_that_has_failed_as_often_as_it_may_is_told_as_the_plan_tells_it() -> None:

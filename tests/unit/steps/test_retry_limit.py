@@ -241,7 +241,8 @@ def test_deliveries_that_died_without_a_word_count_once_they_can_be_under_way_no
     world.clock.wait(31)
     with pytest.raises(BatchFailedError, match=r"2 deliveries were started.*failure-strategy: fail"):
         pipeline.process(batch.id)
-    see = r"ended without a word .*; see why it died, then `tidegate clear orders` has the batch delivered again\n"
+    ended = "ended without a word .*: its process or its machine died, or the ledger couldn't be told of its end .*"
+    see = f"{ended}; see the log of its last delivery, then `tidegate clear orders` has the batch delivered again\n"
     for step in (pipeline.settle, lambda _: pipeline.plan(), lambda _: pipeline.preview()):
         with pytest.raises(StoppedError, match=f"(?s){see}"):
             step(batch.id)
@@ -253,7 +254,7 @@ def test_deliveries_that_died_without_a_word_count_once_they_can_be_under_way_no
     [
         (0, "the next run goes on with this batch"),
         (1, "the next run goes on with this batch"),
-        (2, "the next run delivers .* if .* interrupted, .*; if that died without a word, max-retries: 1 allows no .*"),
+        (2, "the next run delivers it .* interrupted, .*; if that ended without a word, max-retries: 1 allows no .*"),
     ],
 )
 def test_a_commit_behind_a_killed_step_promises_the_next_run_only_below_the_limit(deliveries: int, then: str) -> None:
@@ -279,7 +280,7 @@ def test_what_a_commit_beside_the_last_delivery_says_of_its_ends_is_what_the_nex
     batch = planned(pipeline)
     assert batch is not None
     delivery = world.ledger.start_delivery(batch.id)
-    with pytest.raises(BatchFailedError, match=r"delivers it again if .* interrupted.*; if that died .* no delivery"):
+    with pytest.raises(BatchFailedError, match=r"delivers it again if .* interrupted.*; if that ended .* no delivery"):
         pipeline.settle(batch.id)
     world.ledger.failed(batch.id, delivery, "no more", cause)
     assert run_batch(pipeline, lambda _: None).state == state
