@@ -165,6 +165,6 @@ def _manifest(found: Mapping[str, Any]) -> Manifest:
         keeps_state=found.get("keeps_state", False),
         state=found.get("state"),
         layout=RowLayout.of(found["layout"]) if "layout" in found else AS_RETURNED,
-        change_feed=ChangeFeed.of(found["change_feed"]) if found.get("change_feed") else None,
+        change_feed=ChangeFeed.of(found["change_feed"], found["subscription"]) if found.get("change_feed") else None,
         target_file_bytes=found.get("target_file_bytes"),
     )

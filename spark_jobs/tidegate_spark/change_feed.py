@@ -27,12 +27,13 @@ _DELETED, _CHANGES, _RANK, _FILE, _NEWER = (f"{_OWN}{name}" for name in ("delete
 
 @dataclass(frozen=True)
 class ChangeFeed:
-    """The changes that rows are, and the table that they go into.
+    """The changes that rows of a subscription are, and the table that they go into.
 
     `files` are the URIs of the table's files, each with the texts of partition columns that it may lack; `tombstones`
     those of files with deleted keys. `table_schema` is None as long as there is no table.
     """
 
+    subscription: str
     keys: tuple[str, ...]
     sequence_by: tuple[str, ...]
     delete_when: str | None
@@ -41,10 +42,11 @@ class ChangeFeed:
     tombstones: tuple[str, ...]
 
     @classmethod
-    def of(cls, found: Mapping[str, Any]) -> "ChangeFeed":
-        """The one that a manifest holds. Raises KeyError, TypeError or ValueError for what is none."""
+    def of(cls, found: Mapping[str, Any], subscription: str) -> "ChangeFeed":
+        """The one that the subscription's manifest holds. Raises KeyError, TypeError or ValueError for what is none."""
         schema = found["table_schema"]
         return cls(
+            subscription=subscription,
             keys=tuple(found["keys"]),
             sequence_by=tuple(found["sequence_by"]),
             delete_when=found["delete_when"],
@@ -227,8 +229,8 @@ def _deleted(spark: SparkSession, feed: ChangeFeed) -> DataFrame:
     if found.columns != list(feed.columns):
         raise TransformError(
             f"keys and sequence-by are {', '.join(feed.columns)}, and the table was made by {', '.join(found.columns)}"
-            ": leave them as they were; or begin anew, in another processing.output, by `tidegate group reset NAME "
-            "--to earliest --abandon`, which reads what Kafka still holds"
+            ": leave them as they were; or begin anew, in another processing.output, by `tidegate group reset "
+            f"{feed.subscription} --to earliest --abandon`, which reads what Kafka still holds"
         )
     return found.withColumn(_FILE, F.lit(None).cast("string"))
 
