@@ -15,6 +15,9 @@ from tidegate.model.errors import WrongDefinitionError
 OutputFormat = Literal["parquet", "delta", "iceberg"]
 SchemaEvolution = Literal["fail", "add-columns", "rescue"]
 
+RESCUE: Final = "change the transform, or, without processing.keys, set schema-evolution: rescue"
+"""What there is to do where columns have other types than the table's."""
+
 FILE_SYSTEMS: Final = ("file", "hdfs")
 """The schemes of places where a whole folder can be renamed at once."""
 OBJECT_STORES: Final = ("s3", "gs", "abfs", "abfss")

@@ -1,14 +1,14 @@
 """Whether staged rows fit a Delta table, and which columns it would need for them."""
 
 import json
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 
 from deltalake import DeltaTable, Field
 
 from tidegate.lake.delta.files import StagedRows
 from tidegate.lake.delta.types import Difference, Type, difference, text_of
 from tidegate.model.errors import MisfitError, PartitioningError, first_few, message
-from tidegate.model.output_uri import SchemaEvolution
+from tidegate.model.output_uri import RESCUE, SchemaEvolution
 from tidegate.model.row_layout import OWN_COLUMNS
 
 
@@ -27,9 +27,14 @@ def missing_columns(table: DeltaTable, staged: StagedRows, evolution: SchemaEvol
         return []
     rows = rows_of(table)
     found = difference(rows, staged.rows)
-    conflicts = [*found.conflicts, *_nulls(rows, staged), *_without_feature(table, found)]
+    nulls = _nulls(rows, staged)
+    conflicts = [*found.conflicts, *nulls, *_without_feature(table, found)]
     if conflicts or not (evolution == "add-columns" or OWN_COLUMNS.issuperset(found.added_names)):
-        raise _misfit(rows, staged.rows, conflicts, found.added_names, uri)
+        new = [f"column {name} is only in the files" for name in found.added_names if name not in OWN_COLUMNS]
+        helps = evolution != "rescue" and not nulls and _can_be_rescued(rows, staged.rows)
+        of_conflicts = RESCUE if helps else "change the transform"
+        remedy = of_conflicts if conflicts else "change the transform, or set schema-evolution: add-columns"
+        raise _misfit(rows, staged.rows, [*conflicts, *new], uri, remedy)
     return [Field.from_json(json.dumps(field)) for field in found.added]
 
 
@@ -68,9 +73,19 @@ def _without_feature(table: DeltaTable, found: Difference) -> list[str]:
     ]
 
 
-def _misfit(table: Type, files: Type, conflicts: Iterable[str], added: Iterable[str], uri: str) -> MisfitError:
-    lines = [*conflicts, *(f"column {name} is only in the files" for name in added if name not in OWN_COLUMNS)]
-    remedy = "change the transform" if conflicts else "change the transform, or set schema-evolution: add-columns"
+def _can_be_rescued(table: Type, files: Type) -> bool:
+    """Whether all that doesn't fit may be null in its column: Tidegate's own columns and those with NOT NULL can't."""
+    assert not isinstance(table, str)  # noqa: S101 - rows are structs
+    fixed = OWN_COLUMNS | {field["name"] for field in table["fields"] if not field["nullable"]}
+    return not difference(_only(table, fixed), _only(files, fixed)).conflicts
+
+
+def _only(rows: Type, names: Collection[str]) -> Type:
+    assert not isinstance(rows, str)  # noqa: S101 - rows are structs
+    return {"type": "struct", "fields": [field for field in rows["fields"] if field["name"] in names]}
+
+
+def _misfit(table: Type, files: Type, lines: Sequence[str], uri: str, remedy: str) -> MisfitError:
     fact = message(f"the files don't fit the Delta table: {first_few(lines)}", uri, remedy)
     return MisfitError(f"{fact}\n  files: {text_of(files)}\n  table: {text_of(table)}")
 

@@ -22,7 +22,7 @@ from pyiceberg.types import (
 )
 
 from tidegate.model.errors import MisfitError, WrongDefinitionError
-from tidegate.model.output_uri import SchemaEvolution
+from tidegate.model.output_uri import RESCUE, SchemaEvolution
 from tidegate.model.row_layout import OWN_COLUMNS
 
 Path = tuple[str, ...]
@@ -36,11 +36,15 @@ _WIDER: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """What keeps files from being added to a table, in words; `new` is the field where all it takes is a new column."""
+    """What keeps files from being added to a table, in words; `new` is the field where all it takes is a new column.
+
+    `is_of_types`: a column of another type, which may be null in the table.
+    """
 
     path: Path
     text: str
     new: NestedField | None = None
+    is_of_types: bool = False
 
 
 def differences(table: Schema, files: Schema) -> tuple[Difference, ...]:
@@ -64,8 +68,11 @@ def refuse(table: str, found: tuple[Difference, ...], schema: Schema, files: Sch
     found = tuple(each for each in found if each.new is None or not (policy == "add-columns" or _is_own(each)))
     if not found:
         return
-    only_new = all(each.new is not None for each in found)
-    remedy = "set schema-evolution: add-columns, or change the transform" if only_new else "change the transform"
+    if all(each.new is not None for each in found):
+        remedy = "set schema-evolution: add-columns, or change the transform"
+    else:
+        helps = policy != "rescue" and all(each.new is not None or each.is_of_types for each in found)
+        remedy = RESCUE if helps else "change the transform"
     lines = (f"the files don't fit into the table {table}: {'; '.join(each.text for each in found)}; {remedy}",)
     raise MisfitError("\n".join((*lines, "the table:", *_lines(schema), "the files:", *_lines(files))))
 
@@ -119,9 +126,8 @@ def _of_types(table: IcebergType, files: IcebergType, path: Path) -> Iterator[Di
         case MapType(), MapType() if not any(_of_types(table.key_type, files.key_type, path)):
             yield from _of_fields(table.value_field, files.value_field, path)
         case _ if table != files and (files, table) not in _WIDER:
-            yield Difference(
-                path, _NOISE.sub("", f"column {_name(path)} is {files} in the files and {table} in the table")
-            )
+            text = _NOISE.sub("", f"column {_name(path)} is {files} in the files and {table} in the table")
+            yield Difference(path, text, is_of_types=path[0] not in OWN_COLUMNS)
 
 
 def _name(path: Path) -> str:
