@@ -261,7 +261,7 @@ def _of_group(ctx: Context, seen: ObservedGroup, delivered: Mapping[TopicPartiti
                 ctx.lake.require_writable(batch.output, batch.partition_by)
                 waiting = sum(end - seen.committed[tp].offset for tp, end in seen.ends.items() if tp in seen.committed)
                 taken = sum(r.end - r.start for r in batch.ranges)
-                planned = Preview(f"a new batch takes {taken:,} offsets", batch=batch, waiting=waiting)
+                planned = Preview(f"a new batch takes {counted(taken, 'offset')}", batch=batch, waiting=waiting)
                 return _with(first, starts, planned)
             case other:
                 return _with(first, starts, Preview(getattr(other, "why", "there is nothing to read")))

@@ -244,6 +244,9 @@ def test_one_run_takes_what_the_next_plan_would() -> None:
     assert seen.summary == "One run is triggered: a new batch takes 5 offsets."
     assert rows(seen) == [("orders-0", 0, 5, 5, "read")]
     assert "orders-0" not in str(world.kafka.positions)
+    world = World()
+    world.produce(1)
+    assert preview_run(world.pipeline()).summary == "One run is triggered: a new batch takes 1 offset."
 
 
 def test_a_first_run_says_how_much_it_does_not_read() -> None:
