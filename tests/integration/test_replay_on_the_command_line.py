@@ -93,6 +93,7 @@ def test_a_dry_run_says_what_would_be_read_and_what_is_left_is_gone_on_with(
     assert begun.endswith(f"), and would go on with what is left\n{read}")
     assert tidegate(*arguments)[1]["records"] == 30
     assert preview().startswith("orders: this was replayed before (")
+    assert preview().endswith("UTC); to read it once more, name another output\n")
 
 
 @pytest.mark.parametrize(

@@ -125,7 +125,10 @@ def _print_preview(replay: Any, into: str, *, is_begun: bool) -> None:
 
 def _print_done(replay: Any) -> None:
     by = f"{replay.by}, {replay.at:%Y-%m-%d %H:%M} UTC"
-    out.print(f"{replay.subscription}: this was replayed before ({by})", markup=False)
+    out.print(
+        f"{replay.subscription}: this was replayed before ({by}); to read it once more, name another output",
+        markup=False,
+    )
 
 
 def _said(written: str) -> str:
