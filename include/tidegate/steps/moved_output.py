@@ -10,6 +10,7 @@ from itertools import islice
 
 from tidegate.model.batch import Batch
 from tidegate.model.errors import TidegateError
+from tidegate.model.manifest import Published
 from tidegate.steps.context import Context
 
 _LOOKED_BACK = 100  # batches of an output, of which those that a table lost by a restore may be the newest
@@ -29,13 +30,19 @@ def where_rows_are(ctx: Context) -> Callable[[Batch], Batch]:
     return lambda batch: replace(batch, output=ctx.output) if is_moved(batch.output) else batch
 
 
+def still_in(ctx: Context, output: str, batch: Batch) -> Published | None:
+    """What an output has of a batch; None also of one that its table has lost since."""
+    of = batch.next_receipt
+    return None if ctx.lake.has_forgotten(output, of) else ctx.lake.published(output, of)
+
+
 def _is_moved(ctx: Context, output: str) -> bool:
     history = ctx.ledger.history(ctx.subscription.name, None)
     published = (entry.batch for entry in history if entry.batch.output == output and entry.batch.is_published)
     for batch in islice(published, _LOOKED_BACK):
         if _may_have(ctx, output, batch):
             return False
-        if _has(ctx, ctx.output, batch):
+        if still_in(ctx, ctx.output, batch) is not None:
             return True
     return False
 
@@ -43,11 +50,6 @@ def _is_moved(ctx: Context, output: str) -> bool:
 def _may_have(ctx: Context, output: str, batch: Batch) -> bool:
     """Whether an earlier output has it; not if nothing there can be asked any more, as without its connection."""
     try:
-        return _has(ctx, output, batch)
+        return still_in(ctx, output, batch) is not None
     except TidegateError:
         return False
-
-
-def _has(ctx: Context, output: str, batch: Batch) -> bool:
-    of = batch.next_receipt
-    return not ctx.lake.has_forgotten(output, of) and ctx.lake.published(output, of) is not None

@@ -21,6 +21,7 @@ from tidegate.schemas.lookup import decoding_of
 from tidegate.steps.absent_output import refuse_absent
 from tidegate.steps.context import ProcessContext
 from tidegate.steps.deliver import job_manifest, made_by_job
+from tidegate.steps.moved_output import still_in
 from tidegate.steps.produced_topics import refuse_missing_topics
 from tidegate.steps.read_again import RecordsFrom, landed_records, source_of
 from tidegate.steps.records_to_produce import produced
@@ -112,8 +113,7 @@ def _in_output(ctx: ProcessContext, batch: Batch, output: str) -> Published | No
     newest = ctx.lake.replacement(output, batch.next_receipt)
     if newest is not None or output != batch.output:
         return newest
-    forgotten = ctx.lake.has_forgotten(output, batch.next_receipt)
-    found = None if forgotten else ctx.lake.published(output, batch.next_receipt)
+    found = still_in(ctx, output, batch)
     again = None if found else _read_again(ctx, batch)
     if again is not None:
         why = f"{output} has nothing of it any more, and batch {again.id} has read its records again: nothing was done"

@@ -15,6 +15,7 @@ from tidegate.steps.absent_output import refuse_absent
 from tidegate.steps.anchor import AtTime, Earliest, Latest, offsets_of
 from tidegate.steps.context import Context
 from tidegate.steps.loss import recreated
+from tidegate.steps.moved_output import still_in
 from tidegate.steps.ownership import (
     claim_group,
     other_holder,
@@ -196,7 +197,7 @@ def _refuse_open(ctx: Context, request: ResetRequest, batch: Batch | None) -> No
     name, fact = batch.subscription, f"batch {batch.id} is open ({batch.condition}): nothing was reset"
     if batch.state is State.PUBLISHED:
         refuse_absent(ctx, batch.output, batch)
-    if batch.state is State.PUBLISHED and _is_published(ctx, batch):
+    if batch.state is State.PUBLISHED and still_in(ctx, batch.output, batch) is not None:
         waits = batch.commit_policy.commit_at in (CommitPoint.MANUAL, CommitPoint.NEXT_PLAN)
         remedy = f"its output is in the lake: `tidegate {'commit' if waits else 'run'} {name}`, then reset"
         raise StaleError(message(fact, batch, remedy))
@@ -317,12 +318,6 @@ def _refuse_outside(
         raise WrongDefinitionError(message(f"nothing was reset: {first_few(outside)}", ctx.place, remedy))
 
 
-def _is_published(ctx: Context, batch: Batch) -> bool:
-    """Whether it is in the lake; one that its table has lost since isn't, and is read again."""
-    of = batch.next_receipt
-    return not ctx.lake.has_forgotten(batch.output, of) and ctx.lake.published(batch.output, of) is not None
-
-
 def _withdraw(ctx: Context, batch: Batch | None, committed: Mapping[TopicPartition, Committed]) -> None:
     """So that a committer that slept finds nothing to publish; what it published before is a fact."""
     if batch is None:
@@ -335,6 +330,6 @@ def _withdraw(ctx: Context, batch: Batch | None, committed: Mapping[TopicPartiti
             )
         return
     ctx.lake.set_aside(batch.output, batch.next_receipt)
-    if _is_published(ctx, batch):
+    if still_in(ctx, batch.output, batch) is not None:
         why = f"batch {batch.id} was published just now: nothing was reset"
         raise StaleError(message(why, batch, f"`tidegate run {batch.subscription}` commits it; then reset"))
